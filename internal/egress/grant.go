@@ -1,0 +1,196 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+const (
+	grantBytes = 64 << 10 // a token answer larger than this is refused
+	// unstatedLife is how long a token without expires_in is used. A 401 of the
+	// upstream ends it earlier.
+	unstatedLife = 10 * time.Minute
+	longestLife  = 24 * time.Hour
+)
+
+// grant is the answer of a token endpoint, successful or not (RFC 6749, 5.1, 5.2).
+type grant struct {
+	AccessToken string          `json:"access_token"`
+	TokenType   string          `json:"token_type"`
+	ExpiresIn   json.RawMessage `json:"expires_in"` // seconds; some send a string
+	Error       string          `json:"error"`
+	Description string          `json:"error_description"`
+}
+
+// exchange asks for a token with the credentials in the Authorization header,
+// which every server must accept (RFC 6749, 2.3.1), and in the body if this one
+// does not.
+func (t *Tokens) exchange(ctx context.Context, r TokenRequest) (Secret, time.Duration, error) {
+	client, err := t.client(r)
+	if err != nil {
+		return Secret{}, 0, err
+	}
+	defer client.CloseIdleConnections()
+	inBody := t.takesBody(r.URL)
+	token, life, err := ask(ctx, client, r, inBody)
+	if inBody || !refusedClient(err) {
+		return token, life, err
+	}
+	if token, life, again := ask(ctx, client, r, true); again == nil {
+		t.rememberBody(r.URL)
+		return token, life, nil
+	}
+	return Secret{}, 0, err
+}
+
+func refusedClient(err error) bool {
+	var refused *TokenError
+	return errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusBadRequest)
+}
+
+// client has no proxy, follows nothing, and dials only what the guard permits.
+func (t *Tokens) client(r TokenRequest) (*http.Client, error) {
+	endpoint, err := url.Parse(r.URL)
+	if err != nil || endpoint.Host == "" || (endpoint.Scheme != "https" && endpoint.Scheme != "http") {
+		return nil, &TokenError{Detail: "token_url is not an http(s) URL"}
+	}
+	config := r.TLS.Clone()
+	if config == nil {
+		config = &tls.Config{}
+	}
+	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
+	plain := endpoint.Scheme == "http"
+	return &http.Client{
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			TLSClientConfig:        config,
+			DisableCompression:     true,
+			DisableKeepAlives:      true, // exchanges are rare, and a new connection cannot be stale
+			MaxResponseHeaderBytes: grantBytes,
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				conn, err := t.dialer.Dial(ctx, network, address, r.Allow)
+				if err == nil && plain && !dialledWithin(conn, r.Allow) {
+					_ = conn.Close()
+					return nil, errors.New("credentials go over plain http only to an address that egress.allow names")
+				}
+				return conn, err
+			},
+		},
+	}, nil
+}
+
+func dialledWithin(conn net.Conn, allow []netip.Prefix) bool {
+	addr, err := netip.ParseAddrPort(conn.RemoteAddr().String())
+	return err == nil && containsAny(allow, addr.Addr().Unmap())
+}
+
+func ask(ctx context.Context, client *http.Client, r TokenRequest, inBody bool) (Secret, time.Duration, error) {
+	form := url.Values{"grant_type": {"client_credentials"}}
+	if len(r.Scopes) > 0 {
+		form.Set("scope", strings.Join(r.Scopes, " "))
+	}
+	if inBody {
+		form.Set("client_id", r.ClientID.Reveal())
+		form.Set("client_secret", r.ClientSecret.Reveal())
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.URL, strings.NewReader(form.Encode()))
+	if err != nil {
+		return Secret{}, 0, &TokenError{Detail: "token_url is not a URL"}
+	}
+	if !inBody {
+		req.SetBasicAuth(url.QueryEscape(r.ClientID.Reveal()), url.QueryEscape(r.ClientSecret.Reveal()))
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	res, err := client.Do(req)
+	if err != nil {
+		return Secret{}, 0, unreachable(err, r)
+	}
+	defer res.Body.Close()
+	return read(res, r)
+}
+
+// unreachable drops the URL that net/http puts into its errors.
+func unreachable(err error, r TokenRequest) error {
+	var outer *url.Error
+	if errors.As(err, &outer) {
+		err = outer.Err
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &TokenError{Detail: "the token endpoint did not answer in time", cause: err}
+	}
+	return &TokenError{Detail: printable(err.Error(), r), cause: err}
+}
+
+func read(res *http.Response, r TokenRequest) (Secret, time.Duration, error) {
+	fail := func(format string, args ...any) (Secret, time.Duration, error) {
+		return Secret{}, 0, &TokenError{Status: res.StatusCode, Detail: printable(fmt.Sprintf(format, args...), r)}
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, grantBytes+1))
+	if err != nil {
+		return fail("its answer broke off")
+	}
+	if len(body) > grantBytes {
+		return fail("its answer is larger than %d bytes", grantBytes)
+	}
+	var g grant
+	parsed := json.Unmarshal(body, &g) == nil
+	switch media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); {
+	case res.StatusCode >= 300 && res.StatusCode < 400:
+		return fail("redirects are not followed; set token_url to the final address")
+	case res.StatusCode != http.StatusOK && parsed && g.Error != "":
+		return fail("%s", strings.TrimSuffix(g.Error+": "+g.Description, ": "))
+	case res.StatusCode != http.StatusOK:
+		return fail("no OAuth 2.0 error in it (%s)", media)
+	case !parsed:
+		return fail("not a JSON token answer (%s)", media)
+	case g.AccessToken == "":
+		return fail("no access_token in it")
+	case g.TokenType != "" && !strings.EqualFold(g.TokenType, "bearer"):
+		return fail("token_type %q is not bearer", g.TokenType)
+	case strings.ContainsFunc(g.AccessToken, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return fail("the access_token holds characters that no header can carry")
+	}
+	return NewSecret(g.AccessToken), lifetime(g.ExpiresIn), nil
+}
+
+func lifetime(seconds json.RawMessage) time.Duration {
+	n, err := strconv.ParseFloat(strings.Trim(string(seconds), `"`), 64)
+	if err != nil || !(n >= 0) {
+		return unstatedLife
+	}
+	return time.Duration(min(n, longestLife.Seconds()) * float64(time.Second))
+}
+
+// printable makes text from the endpoint fit for a log line: bounded, without
+// control characters and without the credentials that were sent.
+func printable(text string, r TokenRequest) string {
+	text = string(Mask([]byte(text), r.ClientSecret, r.ClientID))
+	if secret := r.ClientSecret.Reveal(); secret != "" && strings.Contains(text, secret) {
+		return "its error text repeats the credential" // too short to be masked
+	}
+	text = strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return ' '
+		}
+		return c
+	}, text)
+	const most = 300
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
