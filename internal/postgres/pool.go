@@ -1,0 +1,176 @@
+// Package postgres opens the database: a pool with the settings that the
+// product rests on, and a server of its own for development and tests.
+package postgres
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// MinVersion is the oldest PostgreSQL that is supported, as its
+// server_version_num.
+const MinVersion = 14_00_00
+
+// sessionDefaults are settings of every session. What the URL sets goes first.
+var sessionDefaults = map[string]string{
+	"application_name": "executor",
+	"timezone":         "UTC",
+	// Above the longest deadline of our own: a statement that runs longer has
+	// lost its caller.
+	"statement_timeout": "60s",
+	// A process that stands still in the middle of a transaction keeps its row
+	// locks; those who take over its work must not wait for them for long.
+	"idle_in_transaction_session_timeout": "10s",
+}
+
+// Open connects to the database and checks that it can be used. The URL may name
+// several hosts; the pool then follows whichever accepts writes. maxConns of 0
+// leaves the size to the URL (pool_max_conns) or to pgx. Errors say what to do
+// and never contain the password.
+func Open(ctx context.Context, url string, maxConns int) (*pgxpool.Pool, error) {
+	return OpenWithLog(ctx, url, maxConns, slog.Default())
+}
+
+// OpenWithLog is Open with the log that alarms of the server go to.
+func OpenWithLog(ctx context.Context, url string, maxConns int, log *slog.Logger) (*pgxpool.Pool, error) {
+	config, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	if maxConns > 0 {
+		config.MaxConns = int32(min(maxConns, 10_000))
+		config.MinConns = min(config.MinConns, config.MaxConns)
+	}
+	config.ConnConfig.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) { logNotice(log, notice) }
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, connectError(config, err)
+	}
+	if err := check(ctx, pool); err != nil {
+		pool.Close()
+		return nil, connectError(config, err)
+	}
+	return pool, nil
+}
+
+func parse(url string) (*pgxpool.Config, error) {
+	if strings.TrimSpace(url) == "" {
+		return nil, errors.New("no database URL is given: set it like postgres://USER:PASSWORD@HOST:5432/DATABASE")
+	}
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, parseError(url, err)
+	}
+	for name, value := range sessionDefaults {
+		if _, given := config.ConnConfig.RuntimeParams[name]; !given {
+			config.ConnConfig.RuntimeParams[name] = value
+		}
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = 5 * time.Second // for each host
+	}
+	if config.ConnConfig.ValidateConnect == nil { // the URL names no target_session_attrs
+		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	// A server whose machine is gone answers nothing: notice it within half a minute.
+	config.ConnConfig.DialFunc = (&net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
+	}}).DialContext
+	config.MaxConnLifetimeJitter = config.MaxConnLifetime / 10
+	config.PingTimeout = 5 * time.Second
+	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		registerUTC(conn.TypeMap())
+		return nil
+	}
+	return config, nil
+}
+
+// registerUTC lets moments arrive in UTC instead of the machine's time zone.
+func registerUTC(types *pgtype.Map) {
+	moment := &pgtype.Type{Name: "timestamptz", OID: pgtype.TimestamptzOID,
+		Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC}}
+	types.RegisterType(moment)
+	types.RegisterType(&pgtype.Type{Name: "_timestamptz", OID: pgtype.TimestamptzArrayOID,
+		Codec: &pgtype.ArrayCodec{ElementType: moment}})
+}
+
+func check(ctx context.Context, pool *pgxpool.Pool) error {
+	var version int
+	if err := pool.QueryRow(ctx, `SELECT current_setting('server_version_num')::int`).Scan(&version); err != nil {
+		return err
+	}
+	if version < MinVersion {
+		return fmt.Errorf("the server is PostgreSQL %d, which is too old: use %d or newer", version/10_000, MinVersion/10_000)
+	}
+	return nil
+}
+
+// parseError leaves the cause out where the text could contain a password: pgx
+// masks only what it recognises.
+func parseError(url string, err error) error {
+	const want = "the database URL cannot be read: write it like postgres://USER:PASSWORD@HOST:5432/DATABASE, " +
+		"with special characters in the password percent-encoded"
+	if strings.ContainsAny(url, "@%") || strings.Contains(strings.ToLower(url), "pass") {
+		return errors.New(want)
+	}
+	return fmt.Errorf("%s: %w", want, err)
+}
+
+// connectError adds what to do to an error of the first connection.
+func connectError(config *pgxpool.Config, err error) error {
+	if advice := advise(config, err); advice != "" {
+		return fmt.Errorf("connect to PostgreSQL: %w; %s", err, advice)
+	}
+	return fmt.Errorf("connect to PostgreSQL: %w", err)
+}
+
+func advise(config *pgxpool.Config, err error) string {
+	var pgErr *pgconn.PgError
+	var tlsErr *tls.CertificateVerificationError
+	var netErr *net.OpError
+	var dnsErr *net.DNSError
+	switch {
+	case errors.As(err, &pgErr):
+		return adviseCode(pgErr.Code, config.ConnConfig)
+	case errors.As(err, &tlsErr):
+		return "name the CA with sslrootcert, or choose another sslmode"
+	case strings.Contains(err.Error(), "server refused TLS connection"):
+		return "the server speaks no TLS: switch it on there, or set sslmode=disable for a connection that needs none"
+	case strings.Contains(err.Error(), "read only"):
+		return "the server accepts no writes: point the URL at the primary, or list all hosts"
+	case errors.As(err, &dnsErr):
+		return "check the host name in the database URL"
+	case errors.As(err, &netErr), errors.Is(err, context.DeadlineExceeded):
+		return "check that PostgreSQL runs there and that host and port in the database URL are right"
+	default:
+		return ""
+	}
+}
+
+func adviseCode(code string, config *pgx.ConnConfig) string {
+	switch code {
+	case "28P01", "28000":
+		return "check user and password in the database URL, and the server's pg_hba.conf"
+	case "3D000":
+		return fmt.Sprintf("create the database first: createdb %q", config.Database)
+	case "42501":
+		return fmt.Sprintf("grant user %q the right to connect", config.User)
+	case "53300":
+		return "raise the server's max_connections or lower the pool's size"
+	case "57P03":
+		return "the server is starting or stopping: try again in a moment"
+	default:
+		return ""
+	}
+}
