@@ -51,7 +51,8 @@ type DevConfig struct {
 }
 
 // Server is a running PostgreSQL that listens on loopback only and ends with
-// this process, however that ends.
+// this process, however that ends. It also ends when it is garbage collected:
+// keep it for as long as it is needed.
 type Server struct {
 	URL  string // of the database "executor", with the password
 	Dir  string

@@ -19,9 +19,8 @@ func logNotice(log *slog.Logger, notice *pgconn.Notice) {
 		"severity", notice.SeverityUnlocalized, "sqlstate", notice.Code, "message", notice.Message)
 }
 
-// unreplicated goes by severity and code: the text depends on the server's
-// language. The server sends these codes as a warning in this one case only.
+// unreplicated goes by the place in the server that speaks: the text depends on
+// its language, and other warnings share the code.
 func unreplicated(notice *pgconn.Notice) bool {
-	const queryCanceled, adminShutdown = "57014", "57P01"
-	return notice.SeverityUnlocalized == "WARNING" && (notice.Code == queryCanceled || notice.Code == adminShutdown)
+	return notice.SeverityUnlocalized == "WARNING" && notice.Routine == "SyncRepWaitForLSN"
 }
