@@ -1,0 +1,325 @@
+package upstreams
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"executor/outcome"
+)
+
+const (
+	maxTimeout      = 10 * time.Minute // of one attempt
+	maxDeadline     = 90 * 24 * time.Hour
+	maxRetention    = 10 * 365 * 24 * time.Hour
+	maxOperations   = 200
+	maxExpressions  = 2000
+	maxRules        = 100 // of one operation
+	instant         = time.Nanosecond
+	shortestTimeout = time.Millisecond
+)
+
+// Parse reads a profile. file is the name used in messages. The error is a
+// *ParseError with everything that was found wrong. What is allowed but unwise
+// comes as Profile.Warnings.
+func Parse(file string, src []byte) (*Profile, error) {
+	doc := newDocument(file, src)
+	if !doc.load(src) {
+		return nil, doc.err()
+	}
+	expressions, err := newCompiler()
+	if err != nil {
+		return nil, err
+	}
+	r := &reader{doc: doc, compiler: expressions}
+	p := r.profile(doc.mappingOf(doc.root, "", position{1, 1}))
+	if err := doc.err(); err != nil {
+		return nil, err
+	}
+	p.Source = bytes.Clone(src)
+	p.Warnings = r.warnings
+	return p, nil
+}
+
+// reader turns the document into a Profile, section by section.
+type reader struct {
+	doc         *document
+	compiler    *compiler
+	expressions int
+	warnings    []Warning
+}
+
+var upstreamName = regexp.MustCompile(`^[a-z0-9_-]{1,63}$`)
+
+func (r *reader) profile(m *mapping) *Profile {
+	p := &Profile{}
+	if !m.has("version") {
+		m.doc.problem(m.at, "", `"version" is required`, "Write `version: 1`.")
+	}
+	m.integer("version", 1, 1, 1)
+	p.Upstream = m.required("upstream", "Give the upstream a short name, such as `upstream: ledger`.")
+	if m.has("upstream") && !upstreamName.MatchString(p.Upstream) {
+		m.fail("upstream", "is not a name for an upstream", "Use 1 to 63 of a-z, 0-9, _ and -.")
+	}
+	p.Description = m.text("description", "")
+	p.Tenant = m.text("tenant", "default")
+	if p.Tenant == "" || len(p.Tenant) > 63 || !printableASCII(p.Tenant) {
+		m.fail("tenant", "is not a tenant's name", "Use 1 to 63 printable ASCII characters.")
+	}
+	p.Egress = r.egress(m.mapping("egress"))
+	p.Base = r.base(m, p.Egress)
+	p.Auth = r.auth(m.mapping("auth"), p.Egress)
+	p.Headers = r.headers(m, "headers")
+	p.TLS = r.tls(m.mapping("tls"))
+	p.Connection = r.connection(m.mapping("connection"))
+	p.Timeouts = r.timeouts(m.mapping("timeouts"), Timeouts{Connect: 3 * time.Second, TLS: 5 * time.Second, ResponseHeader: 15 * time.Second, Total: 30 * time.Second})
+	p.Limits = r.limits(m.mapping("limits"))
+	p.Retry = r.retry(m.mapping("retry"), defaultRetry(), true)
+	p.Deadline = m.duration("deadline", 15*time.Minute, time.Second, maxDeadline)
+	if m.has("announce_unresolved_after") {
+		after := m.duration("announce_unresolved_after", 0, 0, maxDeadline)
+		p.AnnounceUnresolvedAfter = &after
+	}
+	m.asked = append(m.asked, "announce_unresolved_after")
+	r.operations(m, p)
+	p.Notices = r.notices(m)
+	m.done()
+	r.checkProfile(m, p)
+	return p
+}
+
+func printableASCII(s string) bool {
+	return strings.IndexFunc(s, func(c rune) bool { return c < ' ' || c > '~' }) < 0
+}
+
+func (r *reader) base(m *mapping, e Egress) *url.URL {
+	raw := m.required("base_url", "Write the part that all requests share, such as https://ledger.example/v2.")
+	return r.address(m, "base_url", raw, e)
+}
+
+// address reads a URL member and warns of plain http to the Internet.
+func (r *reader) address(m *mapping, name, raw string, e Egress) *url.URL {
+	if !m.has(name) {
+		return nil
+	}
+	a, err := parseAddress(raw)
+	if err == nil {
+		err = a.checkScheme(e)
+	}
+	if err == nil {
+		err = a.checkReach(e)
+	}
+	if bad, ok := err.(*refusal); ok {
+		m.fail(name, bad.message, bad.help)
+		return nil
+	}
+	if a.url.Scheme == "http" && a.looksPublic() && !(a.ip.IsValid() && e.allowed(a.ip)) {
+		r.warn("http_public", m, name, "http to a host on the Internet: everyone on the way reads and changes the requests; use https")
+	}
+	return a.url
+}
+
+func (r *reader) egress(m *mapping) Egress {
+	var e Egress
+	for _, i := range m.list("allow") {
+		s, _ := textNode(i.value)
+		prefix, err := netip.ParsePrefix(s)
+		switch {
+		case err != nil:
+			i.fail(fmt.Sprintf("%q is not a network", clip(s, 60)), "Write it as address/bits, such as 10.0.0.0/8 or fd00::/8.")
+		case prefix.Addr().Is4In6():
+			i.fail("hides an IPv4 network", "Write the IPv4 network itself.")
+		case prefix != prefix.Masked():
+			i.fail(fmt.Sprintf("%s has bits set behind /%d", prefix, prefix.Bits()), "Write "+prefix.Masked().String()+".")
+		default:
+			e.Allow = append(e.Allow, prefix)
+		}
+	}
+	e.Proxy = r.proxy(m, e)
+	m.done()
+	return e
+}
+
+// proxy reads the URL of a CONNECT proxy. It may be plain http: what passes
+// through it is not.
+func (r *reader) proxy(m *mapping, e Egress) string {
+	raw := m.text("proxy", "")
+	if raw == "" {
+		return ""
+	}
+	a, err := parseAddress(raw)
+	if err == nil {
+		err = a.checkReach(e)
+	}
+	if err == nil && a.url.Path != "" {
+		err = &refusal{"may not hold a path", "Write scheme, host and port, such as http://proxy.internal:3128."}
+	}
+	if bad, ok := err.(*refusal); ok {
+		m.fail("proxy", bad.message, bad.help)
+		return ""
+	}
+	return a.url.String()
+}
+
+func (r *reader) tls(m *mapping) TLS {
+	t := TLS{CAFile: m.text("ca_file", ""), CertFile: m.text("cert_file", ""), KeyFile: m.text("key_file", ""), ServerName: m.text("server_name", "")}
+	for _, name := range []string{"ca_file", "cert_file", "key_file"} {
+		if s := m.text(name, ""); s != "" && !filepath.IsAbs(s) && !fileReference.MatchString(s) {
+			m.fail(name, "is neither file:NAME nor an absolute path", "Put the file under EXECUTOR_SECRETS_DIR and write file:NAME.")
+		}
+	}
+	if (t.CertFile == "") != (t.KeyFile == "") {
+		m.doc.problem(m.at, m.path, "cert_file and key_file belong together", "Set both or neither.")
+	}
+	if t.ServerName != "" {
+		if err := new(address).checkHost(t.ServerName); err != nil {
+			m.fail("server_name", err.Error(), "")
+		}
+	}
+	m.done()
+	return t
+}
+
+func (r *reader) connection(m *mapping) Connection {
+	c := Connection{
+		Fresh: m.choice("fresh", "auto", "auto", "always", "never"),
+		Idle:  m.duration("idle", 5*time.Second, 0, 5*time.Minute),
+	}
+	m.done()
+	return c
+}
+
+// timeouts reads a section over the values that hold without it.
+func (r *reader) timeouts(m *mapping, base Timeouts) Timeouts {
+	t := Timeouts{
+		Connect:        m.duration("connect", base.Connect, shortestTimeout, maxTimeout),
+		TLS:            m.duration("tls", base.TLS, shortestTimeout, maxTimeout),
+		ResponseHeader: m.duration("response_header", base.ResponseHeader, shortestTimeout, maxTimeout),
+		Total:          m.duration("total", base.Total, shortestTimeout, maxTimeout),
+	}
+	m.done()
+	return t
+}
+
+func (r *reader) limits(m *mapping) Limits {
+	l := Limits{
+		MaxInFlight:         m.integer("max_in_flight", 32, 1, 100_000),
+		Rate:                r.rate(m),
+		ResponseBytes:       m.size("response_bytes", 1<<20, 1<<10, 64<<20),
+		StoredResponseBytes: m.size("stored_response_bytes", 64<<10, 0, 64<<20),
+		HeaderBytes:         m.size("header_bytes", 64<<10, 1<<10, 1<<20),
+	}
+	if l.StoredResponseBytes > l.ResponseBytes {
+		if m.has("stored_response_bytes") {
+			m.fail("stored_response_bytes", "is more than response_bytes: nothing behind that is read", "At most "+formatSize(l.ResponseBytes)+".")
+		}
+		l.StoredResponseBytes = l.ResponseBytes
+	}
+	m.done()
+	return l
+}
+
+func (r *reader) rate(m *mapping) *Rate {
+	if !m.has("rate") {
+		m.asked = append(m.asked, "rate")
+		return nil
+	}
+	inner := m.mapping("rate")
+	if !inner.has("per_second") {
+		m.doc.problem(inner.at, inner.path, `"per_second" is required`, "Write `rate: {per_second: 10, burst: 20}`.")
+	}
+	rate := &Rate{PerSecond: inner.fraction("per_second", 1, 0.001, 1e6)}
+	rate.Burst = inner.integer("burst", int(math.Ceil(rate.PerSecond)), 1, 1_000_000)
+	inner.done()
+	return rate
+}
+
+func defaultRetry() Retry {
+	return Retry{
+		Retry: outcome.Retry{
+			MaxAttempts:      25,
+			MinAttemptWindow: time.Second,
+			Backoff:          outcome.Backoff{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Jitter: outcome.JitterFull},
+			WhenBudgetEmpty:  outcome.WhenEmptyWait,
+		},
+		Budget:                 Budget{Ratio: 0.2, FloorPerSecond: 1, Burst: 20, WhenEmpty: outcome.WhenEmptyWait},
+		ThrottlePausesUpstream: true,
+	}
+}
+
+// retry reads a section over the values that hold without it. The size of the
+// budget and the throttle pause belong to the upstream as a whole: an operation
+// cannot override them.
+func (r *reader) retry(m *mapping, base Retry, whole bool) Retry {
+	t := base
+	t.MaxAttempts = m.integer("max_attempts", base.MaxAttempts, 1, 10_000)
+	t.MinAttemptWindow = m.duration("min_attempt_window", base.MinAttemptWindow, shortestTimeout, maxTimeout)
+	t.TransientStatuses = m.statuses("transient_statuses", base.TransientStatuses, 500, 599)
+	t.Backoff = r.backoff(m.mapping("backoff"), base.Backoff)
+	t.Budget = r.budget(m.mapping("budget"), base.Budget, whole)
+	t.WhenBudgetEmpty = t.Budget.WhenEmpty
+	if whole {
+		t.ThrottlePausesUpstream = m.boolean("throttle_pauses_upstream", base.ThrottlePausesUpstream)
+	} else {
+		m.wholeUpstream("throttle_pauses_upstream")
+	}
+	m.done()
+	return t
+}
+
+func (r *reader) backoff(m *mapping, base outcome.Backoff) outcome.Backoff {
+	b := outcome.Backoff{
+		Initial: m.duration("initial", base.Initial, instant, maxDeadline),
+		Max:     m.duration("max", base.Max, instant, maxDeadline),
+		Jitter:  outcome.Jitter(m.choice("jitter", string(base.Jitter), texts(outcome.Jitters())...)),
+	}
+	if b.Max < b.Initial {
+		at := "max"
+		if !m.has(at) {
+			at = "initial"
+		}
+		m.fail(at, fmt.Sprintf("max (%s) is shorter than initial (%s)", short(b.Max), short(b.Initial)), "")
+	}
+	m.done()
+	return b
+}
+
+func (r *reader) budget(m *mapping, base Budget, whole bool) Budget {
+	b := base
+	b.WhenEmpty = outcome.WhenEmpty(m.choice("when_empty", string(base.WhenEmpty), texts(outcome.WhenEmpties())...))
+	if whole {
+		b.Ratio = m.fraction("ratio", base.Ratio, 0, 10)
+		b.FloorPerSecond = m.fraction("floor_per_second", base.FloorPerSecond, 0, 10_000)
+		b.Burst = m.integer("burst", base.Burst, 1, 1_000_000)
+	} else {
+		m.wholeUpstream("ratio", "floor_per_second", "burst")
+	}
+	m.done()
+	return b
+}
+
+// wholeUpstream refuses members that an operation cannot override.
+func (m *mapping) wholeUpstream(names ...string) {
+	for _, name := range names {
+		if m.has(name) {
+			m.asked = append(m.asked, name)
+			m.fail(name, "holds for the whole upstream", "Set it under retry of the profile.")
+		}
+	}
+}
+
+// texts turns the words of an enum into strings.
+func texts[T ~string](words []T) []string {
+	var out []string
+	for _, w := range words {
+		out = append(out, string(w))
+	}
+	return slices.Clip(out)
+}

@@ -1,0 +1,320 @@
+package upstreams
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"executor/outcome"
+)
+
+var (
+	operationName  = regexp.MustCompile(`^[a-z0-9_-]{1,63}$`)
+	methods        = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}
+	bodiless       = []string{"GET", "HEAD", "DELETE"} // no body unless the profile says so
+	reservedParams = []string{"key", "command_id", "reference", "link"}
+)
+
+func (r *reader) operations(m *mapping, p *Profile) {
+	p.Operations = map[string]*Operation{}
+	all := m.mapping("operations")
+	if len(all.members) == 0 {
+		m.doc.problem(m.position("operations"), "", "at least one operation is needed", "Write `operations:` and below it a name with method and path.")
+	}
+	for _, name := range slices.Sorted(maps.Keys(all.members)) {
+		all.asked = append(all.asked, name)
+		switch {
+		case len(p.Operations) >= maxOperations:
+			all.fail(name, fmt.Sprintf("there are more than %d operations", maxOperations), "")
+			return
+		case !operationName.MatchString(name):
+			all.doc.problem(all.members[name].key, all.path, fmt.Sprintf("%q is not a name for an operation", clip(name, 60)), "Use 1 to 63 of a-z, 0-9, _ and -.")
+		default:
+			p.Operations[name] = r.operation(all.mapping(name), name, p)
+		}
+	}
+}
+
+func (r *reader) operation(m *mapping, name string, p *Profile) *Operation {
+	o := &Operation{Name: name, profile: p}
+	o.Method = r.method(m, "")
+	o.Path, o.path = r.path(m)
+	o.Query, o.query = r.query(m)
+	o.Body = r.body(m, o.Method)
+	o.CallerHeaders = r.callerHeaders(m)
+	o.CallerQuery = r.callerQuery(m, o)
+	o.Timeouts = r.timeouts(m.mapping("timeouts"), p.Timeouts)
+	o.Retry = r.retry(m.mapping("retry"), p.Retry, false)
+	o.Idempotency = r.idempotency(m.mapping("idempotency"), o)
+	o.Answers = r.answers(m)
+	o.Result = r.result(m.mapping("result"))
+	o.Rejection = r.rejection(m.mapping("rejection"))
+	o.Lookups = r.lookups(m, o)
+	o.Redaction = r.redaction(m.mapping("redact"))
+	m.done()
+	r.checkOperation(m, o)
+	return o
+}
+
+func (r *reader) method(m *mapping, fallback string) string {
+	s := fallback
+	if fallback == "" || m.has("method") {
+		s = m.required("method", "Write one of "+strings.Join(methods, ", ")+".")
+	}
+	m.asked = append(m.asked, "method")
+	if s == fallback || slices.Contains(methods, s) {
+		return s
+	}
+	help := "Write one of " + strings.Join(methods, ", ") + "."
+	if upper := strings.ToUpper(s); slices.Contains(methods, upper) {
+		help = "Write " + upper + "."
+	}
+	m.fail("method", fmt.Sprintf("%q is not a method used here", clip(s, 20)), help)
+	return fallback
+}
+
+func (r *reader) path(m *mapping) (string, template) {
+	s := m.required("path", "Write the part behind base_url, such as /payments/{payment}.")
+	if !m.has("path") {
+		return s, nil
+	}
+	t, bad := parsePath(s)
+	if bad != nil {
+		m.fail("path", bad.message, bad.help)
+		return s, nil
+	}
+	m.refuseReserved("path", t)
+	return s, t
+}
+
+// refuseReserved keeps the names that mean something else in lookups.
+func (m *mapping) refuseReserved(name string, t template) {
+	for _, parameter := range t.parameters() {
+		if slices.Contains(reservedParams, parameter) {
+			m.fail(name, fmt.Sprintf("{%s} means something else in lookups", parameter), "Give the parameter another name.")
+		}
+	}
+}
+
+func (r *reader) query(m *mapping) ([]QueryParam, []queryTemplate) {
+	var params []QueryParam
+	var templates []queryTemplate
+	for _, p := range m.pairs("query") {
+		t, bad := parseTemplate(p.value)
+		if bad != nil {
+			p.fail(bad.message, bad.help)
+			continue
+		}
+		p.from.refuseReserved(p.name, t)
+		params = append(params, QueryParam{p.name, p.value})
+		templates = append(templates, queryTemplate{p.name, t})
+	}
+	return params, templates
+}
+
+// body reads how the body is encoded. Left out it is json, but for methods that
+// seldom have a body it is none.
+func (r *reader) body(m *mapping, method string) string {
+	fallback := BodyJSON
+	if slices.Contains(bodiless, method) {
+		fallback = BodyNone
+	}
+	s := m.choice("body", fallback, BodyJSON, BodyForm, BodyRaw, "multipart", BodyNone)
+	switch {
+	case s == "multipart":
+		m.fail("body", "multipart is not available yet", "Use raw, with the parts encoded by the caller.")
+	case s != BodyNone && (method == "GET" || method == "HEAD"):
+		m.fail("body", "a "+method+" request has no body", "Remove it, or put the values under query.")
+	default:
+		return s
+	}
+	return fallback
+}
+
+func (r *reader) callerHeaders(m *mapping) []string {
+	var out []string
+	for _, i := range m.list("caller_headers") {
+		s, _ := textNode(i.value)
+		name := canonicalHeader(s)
+		switch bad := refuseHeader(name); {
+		case bad != nil:
+			i.fail(fmt.Sprintf("%q %s", clip(s, 40), bad.message), "Callers may set other headers only.")
+		case slices.Contains(out, name):
+			i.fail(fmt.Sprintf("%q is there twice", s), "")
+		default:
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func (r *reader) callerQuery(m *mapping, o *Operation) []string {
+	out := m.texts("caller_query")
+	for i, name := range out {
+		fixed := slices.ContainsFunc(o.Query, func(q QueryParam) bool { return q.Name == name })
+		switch {
+		case name == "":
+			m.fail("caller_query", "holds an empty name", "")
+		case fixed:
+			m.fail("caller_query", fmt.Sprintf("%q is set under query already", clip(name, 40)), "A caller cannot set it again.")
+		case slices.Contains(out[:i], name):
+			m.fail("caller_query", fmt.Sprintf("%q is there twice", clip(name, 40)), "")
+		}
+	}
+	return out
+}
+
+func (r *reader) idempotency(m *mapping, o *Operation) Idempotency {
+	i := Idempotency{Kind: outcome.Idempotency(m.choice("kind", string(outcome.IdempotencyNone), texts(outcome.Idempotencies())...))}
+	i.RetryHeaders = r.headers(m, "retry_headers")
+	if i.Kind == outcome.IdempotencyKeyed {
+		r.keyed(m, &i, o)
+	} else {
+		for _, name := range []string{"key", "retention", "margin", "preserves", "failures_leave_no_effect", "authoritative_refusals", "stores_errors"} {
+			if m.has(name) {
+				m.asked = append(m.asked, name)
+				m.fail(name, fmt.Sprintf("means nothing for kind %s", i.Kind), "Write `kind: keyed` if the upstream remembers a key, or remove it.")
+			}
+		}
+	}
+	m.done()
+	return i
+}
+
+func (r *reader) keyed(m *mapping, i *Idempotency, o *Operation) {
+	i.Key = r.key(m.mapping("key"), o)
+	i.Retention = m.optionalDuration("retention", time.Second, maxRetention)
+	i.Margin = m.duration("margin", 5*time.Minute, 0, maxRetention)
+	i.Preserves = m.choice("preserves", PreservesFirstOutcome, PreservesFirstOutcome, PreservesSuccess)
+	i.FailuresLeaveNoEffect = m.boolean("failures_leave_no_effect", false)
+	i.AuthoritativeRefusals = m.statuses("authoritative_refusals", nil, 400, 499)
+	i.StoresErrors = m.boolean("stores_errors", false)
+	if i.Retention > 0 && i.Margin >= i.Retention {
+		m.fail("margin", fmt.Sprintf("(%s) leaves nothing of retention (%s)", short(i.Margin), short(i.Retention)), "Make it shorter.")
+	}
+	if i.StoresErrors && i.Preserves == PreservesSuccess {
+		m.fail("stores_errors", "contradicts `preserves: success`, which says that only successes are stored", "Remove one of them.")
+	}
+}
+
+func (r *reader) key(m *mapping, o *Operation) Key {
+	k := Key{
+		In:        m.choice("in", KeyInHeader, KeyInHeader, KeyInQuery, KeyInBody),
+		From:      m.choice("from", KeyFromCaller, KeyFromCaller, KeyFromCommandID),
+		MaxLength: m.integer("max_length", 255, 1, 255),
+	}
+	if k.In == KeyInHeader {
+		k.Name = canonicalHeader(m.text("name", "Idempotency-Key"))
+	} else {
+		k.Name = m.required("name", map[string]string{KeyInQuery: "Name the query parameter.", KeyInBody: "Write a JSON pointer, such as /idempotency_key."}[k.In])
+	}
+	if k.Name != "" {
+		if bad := k.refusal(o); bad != nil {
+			m.fail("name", bad.message, bad.help)
+		}
+	}
+	if k.From == KeyFromCommandID && k.MaxLength < 36 {
+		m.fail("max_length", "is too short for a command id, which has 36 characters", "")
+	}
+	m.done()
+	return k
+}
+
+// refusal checks that the key has a place in the request and does not collide
+// with anything there.
+func (k Key) refusal(o *Operation) *refusal {
+	switch k.In {
+	case KeyInHeader:
+		if bad := refuseHeader(k.Name); bad != nil {
+			return bad
+		}
+		if slices.Contains(o.CallerHeaders, k.Name) || slices.ContainsFunc(o.profile.Headers, func(h Header) bool { return h.Name == k.Name }) {
+			return &refusal{fmt.Sprintf("the header %s is also set by headers or caller_headers", k.Name), "Only the key may set it."}
+		}
+	case KeyInQuery:
+		if slices.Contains(o.CallerQuery, k.Name) || slices.ContainsFunc(o.Query, func(q QueryParam) bool { return q.Name == k.Name }) {
+			return &refusal{fmt.Sprintf("the query parameter %q is also set by query or caller_query", clip(k.Name, 40)), "Only the key may set it."}
+		}
+	case KeyInBody:
+		tokens, bad := parsePointer(k.Name)
+		switch {
+		case bad != nil:
+			return bad
+		case o.Body != BodyJSON && o.Body != BodyForm:
+			return &refusal{fmt.Sprintf("%s is not in the request: its body is %s", clip(k.Name, 60), o.Body), "Use a body of json or form, or another place for the key."}
+		case o.Body == BodyForm && len(tokens) != 1:
+			return &refusal{fmt.Sprintf("%s is deeper than a form can hold", clip(k.Name, 60)), "Write it as /name."}
+		}
+	}
+	return nil
+}
+
+func (r *reader) answers(m *mapping) []Rule {
+	var out []Rule
+	for _, i := range m.list("answers") {
+		if len(out) == maxRules {
+			i.fail(fmt.Sprintf("there are more than %d rules", maxRules), "")
+			break
+		}
+		rule := i.mapping()
+		out = append(out, Rule{
+			When:      r.condition(rule, "when", r.compiler.answers),
+			Answer:    outcome.Answer(rule.requiredChoice("answer", texts(outcome.Answers())...)),
+			Reference: r.optional(rule, "reference", r.compiler.answers),
+		})
+		rule.done()
+	}
+	return out
+}
+
+// requiredChoice reads one of a few words that has to be there.
+func (m *mapping) requiredChoice(name string, words ...string) string {
+	if !m.has(name) {
+		m.required(name, "Write one of "+strings.Join(words, ", ")+".")
+		return words[0]
+	}
+	return m.choice(name, words[0], words...)
+}
+
+func (r *reader) result(m *mapping) Result {
+	out := Result{Reference: r.value(m, "reference", "json.id")}
+	for _, name := range m.texts("headers") {
+		if !headerToken.MatchString(name) {
+			m.fail("headers", fmt.Sprintf("%q is not a header name", clip(name, 40)), "")
+		}
+		out.Headers = append(out.Headers, canonicalHeader(name))
+	}
+	for _, i := range m.list("require") {
+		if e := r.expression(i, r.compiler.answers, true); e != nil {
+			out.Require = append(out.Require, e)
+		}
+	}
+	m.done()
+	return out
+}
+
+func (r *reader) rejection(m *mapping) Rejection {
+	out := Rejection{Code: r.value(m, "code", "json.error.code"), Message: r.value(m, "message", "json.error.message")}
+	m.done()
+	return out
+}
+
+func (r *reader) redaction(m *mapping) Redaction {
+	var out Redaction
+	for _, name := range m.texts("headers") {
+		out.Headers = append(out.Headers, canonicalHeader(name))
+	}
+	out.Request, out.Response = m.texts("request"), m.texts("response")
+	for name, list := range map[string][]string{"request": out.Request, "response": out.Response} {
+		for _, p := range list {
+			if _, bad := parsePointer(p); bad != nil {
+				m.fail(name, bad.message, bad.help)
+			}
+		}
+	}
+	m.done()
+	return out
+}
