@@ -160,15 +160,15 @@ type AppliedUpstream struct {
 	Description string    `json:"description"`
 	Name        string    `json:"name"`
 	Operations  []string  `json:"operations"`
-	Paused      Pause     `json:"paused"`
+	Paused      *Pause    `json:"paused"`
 
 	// Profile The profile's text as applied; not in lists.
 	Profile string `json:"profile,omitempty"`
 	Tenant  string `json:"tenant"`
 
 	// ThrottledUntil The upstream said when to come back.
-	ThrottledUntil time.Time `json:"throttled_until"`
-	UpdatedAt      time.Time `json:"updated_at"`
+	ThrottledUntil *time.Time `json:"throttled_until"`
+	UpdatedAt      time.Time  `json:"updated_at"`
 
 	// Version The newest version of its profile.
 	Version int `json:"version"`
@@ -183,36 +183,36 @@ type Attempt struct {
 		Address string `json:"address"`
 
 		// Category Null for the one that was used.
-		Category string `json:"category"`
-		Detail   string `json:"detail"`
+		Category *string `json:"category"`
+		Detail   *string `json:"detail"`
 	} `json:"addresses"`
-	Answer       Answer   `json:"answer"`
-	Boundary     Boundary `json:"boundary"`
-	BudgetTokens float64  `json:"budget_tokens"`
+	Answer       *Answer   `json:"answer"`
+	Boundary     *Boundary `json:"boundary"`
+	BudgetTokens float64   `json:"budget_tokens"`
 
 	// Category The kind of failure.
-	Category   string `json:"category"`
-	Connection struct {
-		Protocol string `json:"protocol"`
-		Remote   string `json:"remote"`
-		Reused   bool   `json:"reused"`
+	Category   *string `json:"category"`
+	Connection *struct {
+		Protocol *string `json:"protocol"`
+		Remote   string  `json:"remote"`
+		Reused   bool    `json:"reused"`
 	} `json:"connection"`
-	DeadlineLeftMs int    `json:"deadline_left_ms"`
-	Decision       string `json:"decision"`
+	DeadlineLeftMs int     `json:"deadline_left_ms"`
+	Decision       *string `json:"decision"`
 
 	// Detail The failure in words.
-	Detail string `json:"detail"`
+	Detail *string `json:"detail"`
 
 	// EndedAt Null while it is open.
-	EndedAt  time.Time `json:"ended_at"`
-	Evidence Evidence  `json:"evidence"`
+	EndedAt  *time.Time `json:"ended_at"`
+	Evidence *Evidence  `json:"evidence"`
 
 	// Instance The process that made it.
 	Instance       string   `json:"instance"`
 	Notes          []string `json:"notes"`
 	Number         int      `json:"number"`
 	ProfileVersion int      `json:"profile_version"`
-	Reason         string   `json:"reason"`
+	Reason         *string  `json:"reason"`
 	Request        struct {
 		BodySha256      string `json:"body_sha256"`
 		BytesHandedOver int    `json:"bytes_handed_over"`
@@ -226,42 +226,42 @@ type Attempt struct {
 
 	// Response Null where none came. The body is `body` if it is JSON (the same bytes), else `body_text`, else
 	// `body_base64`; none of them if it was empty.
-	Response struct {
+	Response *struct {
 		Body       interface{}     `json:"body,omitempty"`
-		BodyBase64 string          `json:"body_base64,omitempty"`
-		BodyText   string          `json:"body_text,omitempty"`
+		BodyBase64 *string         `json:"body_base64,omitempty"`
+		BodyText   *string         `json:"body_text,omitempty"`
 		Bytes      int             `json:"bytes"`
-		Code       string          `json:"code,omitempty"`
+		Code       *string         `json:"code,omitempty"`
 		Headers    ResponseHeaders `json:"headers"`
-		Message    string          `json:"message,omitempty"`
-		Reference  string          `json:"reference,omitempty"`
-		Sha256     string          `json:"sha256"`
+		Message    *string         `json:"message,omitempty"`
+		Reference  *string         `json:"reference,omitempty"`
+		Sha256     *string         `json:"sha256"`
 
 		// Truncated What is shown is less than what came.
 		Truncated bool `json:"truncated"`
 	} `json:"response"`
-	RetryAt time.Time `json:"retry_at"`
+	RetryAt *time.Time `json:"retry_at"`
 
 	// Rule The rule that decided; 0 for what comes before the rules.
-	Rule int `json:"rule"`
+	Rule *int `json:"rule"`
 
 	// SettledBy A confirmed absence that came after it.
-	SettledBy string `json:"settled_by"`
+	SettledBy *string `json:"settled_by"`
 
 	// Stage How far it came.
-	Stage     string    `json:"stage"`
+	Stage     *string   `json:"stage"`
 	StartedAt time.Time `json:"started_at"`
-	Status    int       `json:"status"`
+	Status    *int      `json:"status"`
 
 	// TimingsMs By stage.
 	TimingsMs map[string]float64 `json:"timings_ms"`
-	WaitMs    int                `json:"wait_ms"`
+	WaitMs    *int               `json:"wait_ms"`
 }
 
 // AttemptList defines model for AttemptList.
 type AttemptList struct {
 	Data       []Attempt `json:"data"`
-	NextCursor string    `json:"next_cursor"`
+	NextCursor *string   `json:"next_cursor"`
 }
 
 // Batch defines model for Batch.
@@ -278,11 +278,11 @@ type BatchItem struct {
 
 // BatchResult Holds `command` if `status` is 202 (accepted) or 200 (a repeat), else `problem`.
 type BatchResult struct {
-	Command Command `json:"command,omitempty"`
-	Index   int     `json:"index"`
+	Command *Command `json:"command,omitempty"`
+	Index   int      `json:"index"`
 
 	// Problem RFC 9457.
-	Problem Problem `json:"problem,omitempty"`
+	Problem *Problem `json:"problem,omitempty"`
 
 	// Status The status that a submit of its own would have had.
 	Status int `json:"status"`
@@ -312,25 +312,25 @@ type CancelledCommand struct {
 
 	// Final There is an answer. False again while a resend is under way.
 	Final          bool              `json:"final"`
-	FinalizedAt    time.Time         `json:"finalized_at"`
+	FinalizedAt    *time.Time        `json:"finalized_at"`
 	ID             string            `json:"id"`
 	IdempotencyKey string            `json:"idempotency_key"`
 	Metadata       map[string]string `json:"metadata"`
-	NextAttemptAt  time.Time         `json:"next_attempt_at"`
-	NotBefore      time.Time         `json:"not_before"`
+	NextAttemptAt  *time.Time        `json:"next_attempt_at"`
+	NotBefore      *time.Time        `json:"not_before"`
 	Operation      string            `json:"operation"`
-	Outcome        Outcome           `json:"outcome"`
+	Outcome        *Outcome          `json:"outcome"`
 	Priority       Priority          `json:"priority"`
 
 	// ProfileVersion The version of the profile that it was accepted under.
-	ProfileVersion int            `json:"profile_version"`
-	Reconciliation Reconciliation `json:"reconciliation"`
-	State          State          `json:"state"`
-	Upstream       string         `json:"upstream"`
+	ProfileVersion int             `json:"profile_version"`
+	Reconciliation *Reconciliation `json:"reconciliation"`
+	State          State           `json:"state"`
+	Upstream       string          `json:"upstream"`
 
 	// Version Grows with every change; the ETag.
-	Version int     `json:"version"`
-	Waiting Waiting `json:"waiting"`
+	Version int      `json:"version"`
+	Waiting *Waiting `json:"waiting"`
 }
 
 // CheckView defines model for Check.
@@ -349,31 +349,31 @@ type Command struct {
 
 	// Final There is an answer. False again while a resend is under way.
 	Final          bool              `json:"final"`
-	FinalizedAt    time.Time         `json:"finalized_at"`
+	FinalizedAt    *time.Time        `json:"finalized_at"`
 	ID             string            `json:"id"`
 	IdempotencyKey string            `json:"idempotency_key"`
 	Metadata       map[string]string `json:"metadata"`
-	NextAttemptAt  time.Time         `json:"next_attempt_at"`
-	NotBefore      time.Time         `json:"not_before"`
+	NextAttemptAt  *time.Time        `json:"next_attempt_at"`
+	NotBefore      *time.Time        `json:"not_before"`
 	Operation      string            `json:"operation"`
-	Outcome        Outcome           `json:"outcome"`
+	Outcome        *Outcome          `json:"outcome"`
 	Priority       Priority          `json:"priority"`
 
 	// ProfileVersion The version of the profile that it was accepted under.
-	ProfileVersion int            `json:"profile_version"`
-	Reconciliation Reconciliation `json:"reconciliation"`
-	State          State          `json:"state"`
-	Upstream       string         `json:"upstream"`
+	ProfileVersion int             `json:"profile_version"`
+	Reconciliation *Reconciliation `json:"reconciliation"`
+	State          State           `json:"state"`
+	Upstream       string          `json:"upstream"`
 
 	// Version Grows with every change; the ETag.
-	Version int     `json:"version"`
-	Waiting Waiting `json:"waiting"`
+	Version int      `json:"version"`
+	Waiting *Waiting `json:"waiting"`
 }
 
 // CommandList defines model for CommandList.
 type CommandList struct {
 	Data       []Command `json:"data"`
-	NextCursor string    `json:"next_cursor"`
+	NextCursor *string   `json:"next_cursor"`
 }
 
 // DecisionRecord defines model for DecisionRecord.
@@ -385,12 +385,12 @@ type DecisionRecord struct {
 	ElapsedMs int      `json:"elapsed_ms"`
 
 	// LastResponseClass For example `5xx`.
-	LastResponseClass string `json:"last_response_class"`
-	LastTimeout       struct {
+	LastResponseClass *string `json:"last_response_class"`
+	LastTimeout       *struct {
 		At   time.Time `json:"at"`
 		Kind string    `json:"kind"`
 	} `json:"last_timeout"`
-	OperationIdentity Identity `json:"operation_identity"`
+	OperationIdentity *Identity `json:"operation_identity"`
 }
 
 // DeploymentView defines model for Deployment.
@@ -399,10 +399,10 @@ type DeploymentView struct {
 	Doubtful bool `json:"doubtful"`
 
 	// Frozen Nothing is sent.
-	Frozen       bool      `json:"frozen"`
-	FrozenAt     time.Time `json:"frozen_at"`
-	FrozenBy     string    `json:"frozen_by"`
-	FrozenReason string    `json:"frozen_reason"`
+	Frozen       bool       `json:"frozen"`
+	FrozenAt     *time.Time `json:"frozen_at"`
+	FrozenBy     *string    `json:"frozen_by"`
+	FrozenReason *string    `json:"frozen_reason"`
 
 	// ID The deployment that the data belongs to.
 	ID string `json:"id"`
@@ -413,14 +413,14 @@ type DeploymentView struct {
 
 // Event defines model for Event.
 type Event struct {
-	Actor string                 `json:"actor"`
+	Actor *string                `json:"actor"`
 	At    time.Time              `json:"at"`
 	Data  map[string]interface{} `json:"data"`
 
-	// ID The same on every webhook delivery of it.
+	// ID Stable.
 	ID string `json:"id"`
 
-	// Number The command's version with it.
+	// Number Its place in the account.
 	Number int `json:"number"`
 
 	// Sequence Of the outcome; 0 for events that are none.
@@ -431,7 +431,7 @@ type Event struct {
 // EventList defines model for EventList.
 type EventList struct {
 	Data       []Event `json:"data"`
-	NextCursor string  `json:"next_cursor"`
+	NextCursor *string `json:"next_cursor"`
 }
 
 // Evidence What was observed of sending the request and receiving its response.
@@ -473,7 +473,7 @@ type Identity struct {
 // LookupList defines model for LookupList.
 type LookupList struct {
 	Data       []map[string]interface{} `json:"data"`
-	NextCursor string                   `json:"next_cursor"`
+	NextCursor *string                  `json:"next_cursor"`
 }
 
 // Matrix For each operation, what each kind of failure would end in.
@@ -492,11 +492,11 @@ type Outcome struct {
 	Reason string `json:"reason"`
 
 	// Rejection Rejected only.
-	Rejection Rejection `json:"rejection,omitempty"`
+	Rejection *Rejection `json:"rejection,omitempty"`
 
 	// Result Success only. The upstream's body is `body` if it is JSON (the same bytes), else `body_text`, else
 	// `body_base64`; none of them if it was empty.
-	Result Result `json:"result,omitempty"`
+	Result *Result `json:"result,omitempty"`
 
 	// SafeToResubmit A new command with a NEW key cannot double the effect.
 	SafeToResubmit bool `json:"safe_to_resubmit"`
@@ -531,15 +531,15 @@ type Preview struct {
 	DryRun   PreviewDryRun `json:"dry_run"`
 
 	// Existing The command that the key already belongs to.
-	Existing          Command  `json:"existing"`
-	OperationIdentity Identity `json:"operation_identity"`
-	ProfileVersion    int      `json:"profile_version"`
+	Existing          *Command  `json:"existing"`
+	OperationIdentity *Identity `json:"operation_identity"`
+	ProfileVersion    int       `json:"profile_version"`
 	Request           struct {
 		Body        interface{} `json:"body,omitempty"`
-		BodyBase64  string      `json:"body_base64,omitempty"`
+		BodyBase64  *string     `json:"body_base64,omitempty"`
 		BodyBytes   int         `json:"body_bytes"`
-		BodyText    string      `json:"body_text,omitempty"`
-		ContentType string      `json:"content_type,omitempty"`
+		BodyText    *string     `json:"body_text,omitempty"`
+		ContentType *string     `json:"content_type,omitempty"`
 
 		// Headers In the order sent.
 		Headers RequestHeaders `json:"headers"`
@@ -587,7 +587,7 @@ type ProblemMeaning struct {
 type Reconciliation struct {
 	AbsentInARow int                 `json:"absent_in_a_row"`
 	Lookups      int                 `json:"lookups"`
-	NextLookupAt time.Time           `json:"next_lookup_at"`
+	NextLookupAt *time.Time          `json:"next_lookup_at"`
 	Phase        ReconciliationPhase `json:"phase"`
 }
 
@@ -596,9 +596,9 @@ type ReconciliationPhase string
 
 // Rejection Rejected only.
 type Rejection struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-	Status  int    `json:"status"`
+	Code    *string `json:"code"`
+	Message *string `json:"message"`
+	Status  int     `json:"status"`
 }
 
 // RequestHeaders In the order sent.
@@ -613,15 +613,15 @@ type ResponseHeaders map[string][]string
 // Result Success only. The upstream's body is `body` if it is JSON (the same bytes), else `body_text`, else
 // `body_base64`; none of them if it was empty.
 type Result struct {
-	Body        interface{}     `json:"body,omitempty"`
-	BodyBase64  string          `json:"body_base64,omitempty"`
-	BodyText    string          `json:"body_text,omitempty"`
-	ContentType string          `json:"content_type,omitempty"`
-	Headers     ResponseHeaders `json:"headers,omitempty"`
+	Body        interface{}      `json:"body,omitempty"`
+	BodyBase64  *string          `json:"body_base64,omitempty"`
+	BodyText    *string          `json:"body_text,omitempty"`
+	ContentType *string          `json:"content_type,omitempty"`
+	Headers     *ResponseHeaders `json:"headers,omitempty"`
 
 	// Incomplete Done for certain
-	Incomplete bool   `json:"incomplete"`
-	Reference  string `json:"reference"`
+	Incomplete bool    `json:"incomplete"`
+	Reference  *string `json:"reference"`
 
 	// Status 0 where no attempt was answered but a finding settled it.
 	Status int `json:"status"`
@@ -639,24 +639,24 @@ type Submission struct {
 	Body interface{} `json:"body,omitempty"`
 
 	// BodyBase64 Raw bytes (standard base64, padded), sent with `content_type`.
-	BodyBase64  []byte `json:"body_base64,omitempty"`
-	ContentType string `json:"content_type,omitempty"`
+	BodyBase64  *[]byte `json:"body_base64,omitempty"`
+	ContentType *string `json:"content_type,omitempty"`
 
 	// Deadline No attempt starts after it. Excludes `timeout`.
-	Deadline time.Time         `json:"deadline,omitempty"`
-	Headers  map[string]string `json:"headers,omitempty"`
-	Metadata Metadata          `json:"metadata,omitempty"`
+	Deadline *time.Time         `json:"deadline,omitempty"`
+	Headers  *map[string]string `json:"headers,omitempty"`
+	Metadata *Metadata          `json:"metadata,omitempty"`
 
 	// NotBefore No attempt starts before it.
-	NotBefore time.Time `json:"not_before,omitempty"`
-	Operation string    `json:"operation"`
-	Params    Texts     `json:"params,omitempty"`
-	Priority  Priority  `json:"priority,omitempty"`
-	Query     Texts     `json:"query,omitempty"`
+	NotBefore *time.Time `json:"not_before,omitempty"`
+	Operation string     `json:"operation"`
+	Params    *Texts     `json:"params,omitempty"`
+	Priority  *Priority  `json:"priority,omitempty"`
+	Query     *Texts     `json:"query,omitempty"`
 
 	// Timeout A duration from the later of now and `not_before` to the deadline. The profile's `deadline` if left out.
-	Timeout  string `json:"timeout,omitempty"`
-	Upstream string `json:"upstream"`
+	Timeout  *string `json:"timeout,omitempty"`
+	Upstream string  `json:"upstream"`
 }
 
 // Texts Strings. Numbers and booleans are taken literally as text.
@@ -672,15 +672,15 @@ type Upstream struct {
 	Description  string    `json:"description"`
 	Name         string    `json:"name"`
 	Operations   []string  `json:"operations"`
-	Paused       Pause     `json:"paused"`
+	Paused       *Pause    `json:"paused"`
 
 	// Profile The profile's text as applied; not in lists.
 	Profile string `json:"profile,omitempty"`
 	Tenant  string `json:"tenant"`
 
 	// ThrottledUntil The upstream said when to come back.
-	ThrottledUntil time.Time `json:"throttled_until"`
-	UpdatedAt      time.Time `json:"updated_at"`
+	ThrottledUntil *time.Time `json:"throttled_until"`
+	UpdatedAt      time.Time  `json:"updated_at"`
 
 	// Version The newest version of its profile.
 	Version int `json:"version"`
@@ -692,13 +692,13 @@ type Upstream struct {
 // UpstreamList defines model for UpstreamList.
 type UpstreamList struct {
 	Data       []Upstream `json:"data"`
-	NextCursor string     `json:"next_cursor"`
+	NextCursor *string    `json:"next_cursor"`
 }
 
 // Waiting What a pending command waits for. Only its deadline ends the wait for certain.
 type Waiting struct {
 	For   WaitingFor `json:"for"`
-	Until time.Time  `json:"until"`
+	Until *time.Time `json:"until"`
 }
 
 // WaitingFor defines model for Waiting.For.
@@ -706,9 +706,13 @@ type WaitingFor string
 
 // Warning defines model for Warning.
 type Warning struct {
+	Code   string `json:"code"`
 	Column int    `json:"column"`
 	Detail string `json:"detail"`
 	Line   int    `json:"line"`
+
+	// Path Where in the profile.
+	Path string `json:"path"`
 }
 
 // WithReason defines model for WithReason.
@@ -844,6 +848,49 @@ type operation struct {
 func operations() []operation {
 	return []operation{
 		{
+			id:      "Healthz",
+			method:  http.MethodGet,
+			pattern: "/healthz",
+			public:  true,
+			serve:   ServerInterface.Healthz,
+		},
+		{
+			id:      "Livez",
+			method:  http.MethodGet,
+			pattern: "/livez",
+			public:  true,
+			serve:   ServerInterface.Livez,
+		},
+		{
+			id:      "OpenapiJSON",
+			method:  http.MethodGet,
+			pattern: "/openapi.json",
+			public:  true,
+			serve:   ServerInterface.OpenapiJSON,
+		},
+		{
+			id:      "OpenapiYAML",
+			method:  http.MethodGet,
+			pattern: "/openapi.yaml",
+			public:  true,
+			serve:   ServerInterface.OpenapiYAML,
+		},
+		{
+			id:      "GetProblem",
+			method:  http.MethodGet,
+			pattern: "/problems/{code}",
+			public:  true,
+			serve:   ServerInterface.GetProblem,
+		},
+		{
+			id:      "Readyz",
+			method:  http.MethodGet,
+			pattern: "/readyz",
+			public:  true,
+			query:   []string{"verbose"},
+			serve:   ServerInterface.Readyz,
+		},
+		{
 			id:      "ListCommands",
 			method:  http.MethodGet,
 			pattern: "/v1/commands",
@@ -858,13 +905,6 @@ func operations() []operation {
 			scope:   "commands:write",
 			query:   []string{"dry_run"},
 			serve:   ServerInterface.SubmitCommand,
-		},
-		{
-			id:      "SubmitBatch",
-			method:  http.MethodPost,
-			pattern: "/v1/commands/batch",
-			scope:   "commands:write",
-			serve:   ServerInterface.SubmitBatch,
 		},
 		{
 			id:      "GetCommand",
@@ -882,11 +922,11 @@ func operations() []operation {
 			serve:   ServerInterface.ListAttempts,
 		},
 		{
-			id:      "ListLookups",
-			method:  http.MethodGet,
-			pattern: "/v1/commands/{id}/lookups",
-			scope:   "commands:read",
-			serve:   ServerInterface.ListLookups,
+			id:      "CancelCommand",
+			method:  http.MethodPost,
+			pattern: "/v1/commands/{id}/cancel",
+			scope:   "commands:write",
+			serve:   ServerInterface.CancelCommand,
 		},
 		{
 			id:      "ListEvents",
@@ -896,11 +936,46 @@ func operations() []operation {
 			serve:   ServerInterface.ListEvents,
 		},
 		{
-			id:      "CancelCommand",
+			id:      "ListLookups",
+			method:  http.MethodGet,
+			pattern: "/v1/commands/{id}/lookups",
+			scope:   "commands:read",
+			serve:   ServerInterface.ListLookups,
+		},
+		{
+			id:      "SubmitBatch",
 			method:  http.MethodPost,
-			pattern: "/v1/commands/{id}/cancel",
+			pattern: "/v1/commands/batch",
 			scope:   "commands:write",
-			serve:   ServerInterface.CancelCommand,
+			serve:   ServerInterface.SubmitBatch,
+		},
+		{
+			id:      "GetDeployment",
+			method:  http.MethodGet,
+			pattern: "/v1/deployment",
+			scope:   "commands:read",
+			serve:   ServerInterface.GetDeployment,
+		},
+		{
+			id:      "AdoptDeployment",
+			method:  http.MethodPost,
+			pattern: "/v1/deployment/adopt",
+			scope:   "admin",
+			serve:   ServerInterface.AdoptDeployment,
+		},
+		{
+			id:      "FreezeDeployment",
+			method:  http.MethodPost,
+			pattern: "/v1/deployment/freeze",
+			scope:   "admin",
+			serve:   ServerInterface.FreezeDeployment,
+		},
+		{
+			id:      "ResumeDeployment",
+			method:  http.MethodPost,
+			pattern: "/v1/deployment/resume",
+			scope:   "admin",
+			serve:   ServerInterface.ResumeDeployment,
 		},
 		{
 			id:      "ListUpstreams",
@@ -943,77 +1018,6 @@ func operations() []operation {
 			pattern: "/v1/upstreams/{name}/resume",
 			scope:   "admin",
 			serve:   ServerInterface.ResumeUpstream,
-		},
-		{
-			id:      "GetDeployment",
-			method:  http.MethodGet,
-			pattern: "/v1/deployment",
-			scope:   "commands:read",
-			serve:   ServerInterface.GetDeployment,
-		},
-		{
-			id:      "FreezeDeployment",
-			method:  http.MethodPost,
-			pattern: "/v1/deployment/freeze",
-			scope:   "admin",
-			serve:   ServerInterface.FreezeDeployment,
-		},
-		{
-			id:      "ResumeDeployment",
-			method:  http.MethodPost,
-			pattern: "/v1/deployment/resume",
-			scope:   "admin",
-			serve:   ServerInterface.ResumeDeployment,
-		},
-		{
-			id:      "AdoptDeployment",
-			method:  http.MethodPost,
-			pattern: "/v1/deployment/adopt",
-			scope:   "admin",
-			serve:   ServerInterface.AdoptDeployment,
-		},
-		{
-			id:      "Livez",
-			method:  http.MethodGet,
-			pattern: "/livez",
-			public:  true,
-			serve:   ServerInterface.Livez,
-		},
-		{
-			id:      "Healthz",
-			method:  http.MethodGet,
-			pattern: "/healthz",
-			public:  true,
-			serve:   ServerInterface.Healthz,
-		},
-		{
-			id:      "Readyz",
-			method:  http.MethodGet,
-			pattern: "/readyz",
-			public:  true,
-			query:   []string{"verbose"},
-			serve:   ServerInterface.Readyz,
-		},
-		{
-			id:      "OpenapiJSON",
-			method:  http.MethodGet,
-			pattern: "/openapi.json",
-			public:  true,
-			serve:   ServerInterface.OpenapiJSON,
-		},
-		{
-			id:      "OpenapiYAML",
-			method:  http.MethodGet,
-			pattern: "/openapi.yaml",
-			public:  true,
-			serve:   ServerInterface.OpenapiYAML,
-		},
-		{
-			id:      "GetProblem",
-			method:  http.MethodGet,
-			pattern: "/problems/{code}",
-			public:  true,
-			serve:   ServerInterface.GetProblem,
 		},
 	}
 }

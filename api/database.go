@@ -1,0 +1,37 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// databaseAway reports whether an error means that the database could not be
+// asked, as against one that it answered with.
+func databaseAway(err error) bool {
+	var (
+		answered *pgconn.PgError
+		connect  *pgconn.ConnectError
+		network  net.Error
+	)
+	if errors.As(err, &answered) {
+		return unavailableState(answered.Code)
+	}
+	return errors.As(err, &connect) || errors.As(err, &network) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// unavailableState tells the SQLSTATEs that pass by themselves: connection
+// trouble, too few resources, a server that is stopping, starting or a standby.
+func unavailableState(code string) bool {
+	for _, class := range []string{"08", "53", "57P", "25006"} {
+		if strings.HasPrefix(code, class) {
+			return true
+		}
+	}
+	return false
+}

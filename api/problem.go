@@ -1,0 +1,161 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"executor/commands"
+	"executor/upstreams"
+)
+
+// meaning is what a problem code stands for. People read it at the problem's
+// type, /problems/{code}.
+type meaning struct {
+	code   ProblemCode
+	status int
+	title  string
+	text   string // what it means and what to do
+}
+
+// meanings lists every problem code of openapi.yaml.
+func meanings() []meaning {
+	return []meaning{
+		{ProblemCodeMalformedJSON, http.StatusBadRequest, "Malformed JSON",
+			"The request body is not strict JSON: see errors for the place. Objects may name a member once only, strings must be UTF-8, and nesting is bounded."},
+		{ProblemCodeMalformedBody, http.StatusBadRequest, "Malformed body",
+			"The request body could not be read to its end, or is not text in UTF-8."},
+		{ProblemCodeInvalidParameter, http.StatusBadRequest, "Invalid parameter",
+			"A path, query or header parameter is unknown, given twice or has a bad value: errors names it."},
+		{ProblemCodeMissingIdempotencyKey, http.StatusBadRequest, "Missing idempotency key",
+			"A submit needs an Idempotency-Key header. Choose one for each intent, keep it, and repeat the request with the same key whenever its answer is lost."},
+		{ProblemCodeInvalidIdempotencyKey, http.StatusBadRequest, "Invalid idempotency key",
+			"An idempotency key has 1 to 255 printable ASCII characters, bare or as a quoted structured-field string, and is given once."},
+		{ProblemCodeUnauthorized, http.StatusUnauthorized, "Unauthorized",
+			"Send a valid API key: Authorization: Bearer exk_… Keys are made by executor keys create."},
+		{ProblemCodeMissingScope, http.StatusForbidden, "Missing scope",
+			"The API key does not have the scope that the detail names."},
+		{ProblemCodeNotFound, http.StatusNotFound, "Not found",
+			"There is nothing by that name for the API key's tenant."},
+		{ProblemCodeMethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed",
+			"The path exists, but not with this method: the Allow header lists those it has."},
+		{ProblemCodeConflict, http.StatusConflict, "Conflict",
+			"The state does not allow it, or it changed meanwhile. Read it again and decide anew."},
+		{ProblemCodeBodyTooLarge, http.StatusRequestEntityTooLarge, "Body too large",
+			"The request body is over the limit that the detail names."},
+		{ProblemCodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "Unsupported media type",
+			"The request body has another Content-Type than the call takes, or a Content-Encoding."},
+		{ProblemCodeInvalidRequest, http.StatusUnprocessableEntity, "Invalid request",
+			"The request is well formed but can never be accepted as it stands: errors points at every place."},
+		{ProblemCodeInvalidProfile, http.StatusUnprocessableEntity, "Invalid profile",
+			"The upstream profile does not hold: errors has the line and column of each place."},
+		{ProblemCodeIdempotencyKeyReused, http.StatusUnprocessableEntity, "Idempotency key reused",
+			"The key is bound for good to another request, whose command_id is given; the detail names the fields that differ. Nothing was accepted. Use a new key for a new intent."},
+		{ProblemCodeInternalError, http.StatusInternalServerError, "Internal error",
+			"Our fault; the log has the cause under the request id. A submit may be repeated with the same key."},
+		{ProblemCodeUnavailable, http.StatusServiceUnavailable, "Unavailable",
+			"The database is away, or a commit's answer was lost: it is not known whether the request took effect. Repeat it after Retry-After seconds; a submit with the same key is safe and tells."},
+	}
+}
+
+// meaningOf finds a code's meaning.
+func meaningOf(code ProblemCode) (meaning, bool) {
+	for _, m := range meanings() {
+		if m.code == code {
+			return m, true
+		}
+	}
+	return meaning{}, false
+}
+
+// failure is an error that a caller may see: it becomes a problem as it is.
+type failure struct {
+	code      ProblemCode
+	detail    string
+	fields    []FieldProblem
+	commandID string
+	headers   map[string]string
+}
+
+func (f *failure) Error() string {
+	text := string(f.code) + ": " + f.detail
+	for _, field := range f.fields {
+		text += "; " + field.Pointer + field.Parameter + field.Header + ": " + field.Detail
+	}
+	return text
+}
+
+// badParameter refuses a path or query parameter.
+func badParameter(name, detail string) error {
+	return &failure{code: ProblemCodeInvalidParameter, detail: detail,
+		fields: []FieldProblem{{Parameter: name, Code: "invalid", Detail: detail}}}
+}
+
+// badHeader refuses a request header.
+func badHeader(code ProblemCode, name, detail string) error {
+	return &failure{code: code, detail: detail, fields: []FieldProblem{{Header: name, Code: "invalid", Detail: detail}}}
+}
+
+// invalidRequest refuses a body for its fields.
+func invalidRequest(fields []FieldProblem) error {
+	detail := "The request has " + strconv.Itoa(len(fields)) + " invalid fields."
+	if len(fields) == 1 {
+		detail = fields[0].Detail
+	}
+	return &failure{code: ProblemCodeInvalidRequest, detail: detail, fields: fields}
+}
+
+// problemFor turns any error into what the caller may know of it. What it does
+// not know is an internal error, whose cause goes to the log only.
+func problemFor(err error) *failure {
+	var (
+		f        *failure
+		bad      *malformed
+		invalid  *commands.Invalid
+		mismatch *commands.KeyMismatch
+	)
+	switch {
+	case errors.As(err, &f):
+		return f
+	case errors.As(err, &bad):
+		return &failure{code: ProblemCodeMalformedJSON, detail: bad.detail, fields: []FieldProblem{
+			{Pointer: bad.pointer, Code: bad.code, Detail: bad.detail, Line: bad.line, Column: bad.column}}}
+	case errors.As(err, &invalid):
+		return &failure{code: ProblemCodeInvalidRequest, detail: invalid.Detail, fields: fieldProblems(invalid.Fields)}
+	case errors.As(err, &mismatch):
+		return &failure{code: ProblemCodeIdempotencyKeyReused, commandID: mismatch.CommandID.String(),
+			detail: "The idempotency key belongs to another request, which differs in " + strings.Join(mismatch.Differs, ", ") + "."}
+	case errors.Is(err, commands.ErrNotFound):
+		return &failure{code: ProblemCodeNotFound, detail: "There is no such command."}
+	case errors.Is(err, upstreams.ErrNotFound):
+		return &failure{code: ProblemCodeNotFound, detail: "There is no such upstream."}
+	case errors.Is(err, commands.ErrBadCursor):
+		return problemFor(badParameter("cursor", "The cursor is not one that this server gave out."))
+	case errors.Is(err, commands.ErrConflict):
+		return &failure{code: ProblemCodeConflict, detail: "The command changed meanwhile. Read it again and repeat the request."}
+	case errors.Is(err, commands.ErrUnavailable), databaseAway(err):
+		return &failure{code: ProblemCodeUnavailable, headers: map[string]string{"Retry-After": "1"},
+			detail: "The database did not answer. Repeat the request; a submit with the same key is safe."}
+	default:
+		return &failure{code: ProblemCodeInternalError, detail: "Something went wrong on our side. The log has the cause under the request id."}
+	}
+}
+
+// fieldProblems shows a store's complaints. The key came in a header.
+func fieldProblems(fields []upstreams.FieldError) []FieldProblem {
+	list := make([]FieldProblem, len(fields))
+	for i, f := range fields {
+		list[i] = FieldProblem{Pointer: f.Pointer, Code: f.Code, Detail: f.Detail}
+	}
+	return list
+}
+
+// view is the problem as it is written.
+func (f *failure) view(requestID string) (Problem, int) {
+	m, _ := meaningOf(f.code)
+	return Problem{
+		Type: "/problems/" + string(f.code), Title: m.title, Status: m.status, Detail: f.detail, Code: f.code,
+		RequestID: requestID, Errors: f.fields, CommandID: f.commandID,
+	}, m.status
+}

@@ -1,0 +1,328 @@
+package api
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+
+	"executor/commands"
+	"executor/upstreams"
+)
+
+// view encodes one value with write.
+func view[T any](value T, write func(w *jsonWriter, value T)) []byte {
+	w := &jsonWriter{buf: make([]byte, 0, 2048)}
+	write(w, value)
+	w.buf = append(w.buf, '\n')
+	return w.buf
+}
+
+// page encodes a list. next is the cursor of the next page, "" at the end.
+func page[T any](list []T, next string, write func(w *jsonWriter, value T)) []byte {
+	w := &jsonWriter{buf: make([]byte, 0, 1024+1024*len(list))}
+	w.begin('{')
+	w.array("data", len(list), func(i int) { write(w, list[i]) })
+	w.optional("next_cursor", next)
+	w.end('}')
+	w.buf = append(w.buf, '\n')
+	return w.buf
+}
+
+func writeCommand(w *jsonWriter, c commands.Command) {
+	w.begin('{')
+	writeCommandMembers(w, c)
+	w.end('}')
+}
+
+// writeCommandMembers writes a command without its braces, for those who add to
+// it.
+func writeCommandMembers(w *jsonWriter, c commands.Command) {
+	w.text("id", c.ID.String())
+	w.text("state", string(c.State))
+	w.flag("final", c.Final())
+	w.integer("version", int64(c.Version))
+	w.text("idempotency_key", c.Key)
+	w.text("upstream", c.Upstream)
+	w.text("operation", c.Operation)
+	w.integer("profile_version", int64(c.ProfileVersion))
+	w.text("priority", string(c.Priority))
+	w.time("created_at", c.CreatedAt)
+	w.time("deadline", c.Deadline)
+	w.timeOrNull("not_before", c.NotBefore)
+	w.timeOrNull("finalized_at", c.FinalizedAt)
+	w.timeOrNull("next_attempt_at", c.NextAttemptAt)
+	w.flag("cancel_requested", c.CancelRequested)
+	writeWaiting(w, c.Waiting)
+	writeOutcome(w, c.Outcome)
+	writeRecord(w, c)
+	writeReconciliation(w, c.Reconciliation)
+	w.object("metadata", func() {
+		for _, name := range slices.Sorted(maps.Keys(c.Metadata)) {
+			w.element()
+			w.string(name)
+			w.buf = append(w.buf, ':')
+			w.string(c.Metadata[name])
+		}
+	})
+}
+
+func writeWaiting(w *jsonWriter, waiting *commands.Waiting) {
+	if waiting == nil {
+		w.null("waiting")
+		return
+	}
+	w.object("waiting", func() {
+		w.text("for", string(waiting.For))
+		w.timeOrNull("until", waiting.Until)
+	})
+}
+
+func writeOutcome(w *jsonWriter, o *commands.Outcome) {
+	if o == nil {
+		w.null("outcome")
+		return
+	}
+	w.object("outcome", func() {
+		w.text("state", string(o.State))
+		w.text("reason", string(o.Reason))
+		w.text("stopped_by", string(o.StoppedBy))
+		w.text("decided_by", string(o.DecidedBy))
+		w.time("decided_at", o.DecidedAt)
+		w.integer("sequence", int64(o.Sequence))
+		w.flag("safe_to_resubmit", o.SafeToResubmit)
+		w.text("next_action", string(o.NextAction))
+		if o.Result != nil {
+			w.object("result", func() { writeResult(w, o.Result) })
+		}
+		if o.Rejection != nil {
+			w.object("rejection", func() {
+				w.integer("status", int64(o.Rejection.Status))
+				w.optional("code", o.Rejection.Code)
+				w.optional("message", o.Rejection.Message)
+			})
+		}
+	})
+}
+
+func writeResult(w *jsonWriter, r *commands.Result) {
+	w.integer("status", int64(r.Status))
+	w.optional("reference", r.Reference)
+	if len(r.Headers) > 0 {
+		writeHeaders(w, r.Headers)
+	}
+	if r.ContentType != "" {
+		w.text("content_type", r.ContentType)
+	}
+	w.body(r.Body)
+	w.flag("incomplete", r.Incomplete)
+}
+
+func writeRecord(w *jsonWriter, c commands.Command) {
+	r := c.Record
+	w.object("decision_record", func() {
+		w.integer("attempts", int64(c.Attempts))
+		w.optional("last_response_class", r.LastResponseClass)
+		if r.LastTimeout == nil {
+			w.null("last_timeout")
+		} else {
+			w.object("last_timeout", func() {
+				w.text("kind", string(r.LastTimeout.Kind))
+				w.time("at", r.LastTimeout.At)
+			})
+		}
+		w.integer("elapsed_ms", r.Elapsed.Milliseconds())
+		writeIdentity(w, r.Identity)
+		w.text("boundary", string(r.Boundary))
+	})
+}
+
+// writeIdentity writes null for an operation whose key goes nowhere.
+func writeIdentity(w *jsonWriter, id upstreams.Identity) {
+	if id.In == "" {
+		w.null("operation_identity")
+		return
+	}
+	w.object("operation_identity", func() {
+		w.text("in", string(id.In))
+		w.text("name", id.Name)
+		w.text("key", id.Key)
+	})
+}
+
+func writeReconciliation(w *jsonWriter, r *commands.Reconciliation) {
+	if r == nil {
+		w.null("reconciliation")
+		return
+	}
+	w.object("reconciliation", func() {
+		w.text("phase", r.Phase)
+		w.integer("lookups", int64(r.Lookups))
+		w.timeOrNull("next_lookup_at", r.NextLookupAt)
+		w.integer("absent_in_a_row", int64(r.AbsentInARow))
+	})
+}
+
+func writePreview(w *jsonWriter, p commands.Preview) {
+	w.begin('{')
+	w.flag("dry_run", true)
+	w.object("request", func() {
+		w.text("method", p.Method)
+		w.text("url", p.URL)
+		writeSentHeaders(w, p.Headers)
+		if p.ContentType != "" {
+			w.text("content_type", p.ContentType)
+		}
+		w.body(p.Body)
+		w.integer("body_bytes", int64(len(p.Body)))
+	})
+	w.time("deadline", p.Deadline)
+	w.integer("profile_version", int64(p.ProfileVersion))
+	writeIdentity(w, p.Identity)
+	if p.Existing == nil {
+		w.null("existing")
+	} else {
+		w.name("existing")
+		writeCommand(w, *p.Existing)
+	}
+	w.end('}')
+}
+
+// writeAttempt writes null for what an open attempt does not know yet.
+func writeAttempt(w *jsonWriter, a commands.Attempt) {
+	ended := a.EndedAt != nil
+	w.begin('{')
+	w.integer("number", int64(a.Number))
+	w.time("started_at", a.StartedAt)
+	w.timeOrNull("ended_at", a.EndedAt)
+	w.text("instance", a.Instance)
+	w.optional("evidence", string(a.Evidence))
+	w.optional("stage", string(a.Stage))
+	w.optional("category", string(a.Category))
+	w.optional("detail", a.Detail)
+	w.optional("answer", string(a.Answer))
+	if a.Status == 0 {
+		w.null("status")
+	} else {
+		w.integer("status", int64(a.Status))
+	}
+	w.optional("boundary", string(a.Boundary))
+	w.optional("settled_by", a.SettledBy)
+	if ended {
+		w.integer("rule", int64(a.Rule))
+	} else {
+		w.null("rule")
+	}
+	w.optional("decision", string(a.Decision))
+	w.optional("reason", string(a.Reason))
+	if a.WaitMS == nil {
+		w.null("wait_ms")
+	} else {
+		w.integer("wait_ms", *a.WaitMS)
+	}
+	w.timeOrNull("retry_at", a.RetryAt)
+	w.object("request", func() {
+		w.text("method", a.Request.Method)
+		w.text("url", a.Request.URL)
+		writeSentHeaders(w, a.Request.Headers)
+		w.integer("bytes_total", a.BytesTotal)
+		w.integer("bytes_handed_over", a.BytesHandedOver)
+		w.hex("body_sha256", a.BodySHA256)
+	})
+	writeResponse(w, a)
+	w.array("addresses", len(a.Addresses), func(i int) {
+		w.begin('{')
+		w.text("address", a.Addresses[i].Address)
+		w.optional("category", string(a.Addresses[i].Category))
+		w.optional("detail", a.Addresses[i].Detail)
+		w.end('}')
+	})
+	w.object("timings_ms", func() {
+		for _, stage := range slices.Sorted(maps.Keys(a.Timings)) {
+			w.float(stage, a.Timings[stage])
+		}
+	})
+	writeConnection(w, a)
+	w.integer("deadline_left_ms", a.DeadlineLeftMS)
+	w.float("budget_tokens", a.BudgetTokens)
+	w.integer("profile_version", int64(a.ProfileVersion))
+	w.array("notes", len(a.Notes), func(i int) { w.element(); w.string(a.Notes[i]) })
+	w.end('}')
+}
+
+// writeResponse writes null where no final headers came.
+func writeResponse(w *jsonWriter, a commands.Attempt) {
+	if a.Status == 0 {
+		w.null("response")
+		return
+	}
+	w.object("response", func() {
+		writeHeaders(w, a.ResponseHeaders)
+		w.body(a.ResponseBody)
+		w.flag("truncated", a.ResponseTruncated)
+		w.hex("sha256", a.ResponseSHA256)
+		w.integer("bytes", a.ResponseBytes)
+		if a.Reference != "" {
+			w.text("reference", a.Reference)
+		}
+		if a.RejectionCode != "" {
+			w.text("code", a.RejectionCode)
+		}
+		if a.RejectionMessage != "" {
+			w.text("message", a.RejectionMessage)
+		}
+	})
+}
+
+// writeConnection writes null where none was made.
+func writeConnection(w *jsonWriter, a commands.Attempt) {
+	if a.Remote == "" {
+		w.null("connection")
+		return
+	}
+	w.object("connection", func() {
+		w.text("remote", a.Remote)
+		w.optional("protocol", a.Protocol)
+		w.flag("reused", a.Reused)
+	})
+}
+
+func writeSentHeaders(w *jsonWriter, headers []upstreams.Header) {
+	w.array("headers", len(headers), func(i int) {
+		w.begin('{')
+		w.text("name", headers[i].Name)
+		w.text("value", headers[i].Value)
+		w.end('}')
+	})
+}
+
+// writeHeaders writes what an upstream answered with; the names are its data.
+func writeHeaders(w *jsonWriter, headers http.Header) {
+	w.object("headers", func() {
+		for _, name := range slices.Sorted(maps.Keys(headers)) {
+			w.element()
+			w.string(name)
+			w.buf = append(w.buf, ':', '[')
+			for _, value := range headers[name] {
+				w.element()
+				w.string(value)
+			}
+			w.buf = append(w.buf, ']')
+		}
+	})
+}
+
+func writeEvent(w *jsonWriter, e commands.Event) {
+	w.begin('{')
+	w.text("id", e.ID.String())
+	w.integer("number", int64(e.Number))
+	w.text("type", e.Type)
+	w.time("at", e.At)
+	w.integer("sequence", int64(e.Sequence))
+	w.optional("actor", e.Actor)
+	if len(e.Data) == 0 {
+		w.raw("data", []byte("{}"))
+	} else {
+		w.raw("data", e.Data)
+	}
+	w.end('}')
+}
