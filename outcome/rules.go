@@ -53,7 +53,7 @@ func rules() []rule {
 		{bodyReplayable, true},
 		{alreadyDelivered, true},
 		{draining, true},
-		{deadline, true},
+		{deadlineTooNear, true},
 		{permanentFailure, false},
 		{ambiguous, true},
 		{byAnswer, false},
@@ -72,7 +72,7 @@ func (q question) ask(asked func(rule) bool) (int, ruling) {
 		if said.denial {
 			return i + 1, said
 		}
-		if standing == (ruling{}) && said != standing {
+		if standing.verdict == "" && said.verdict != "" {
 			number, standing = i+1, said
 		}
 	}
@@ -126,7 +126,7 @@ func draining(q question) ruling {
 }
 
 // Rule 6.
-func deadline(q question) ruling {
+func deadlineTooNear(q question) ruling {
 	if !q.fits(q.due) {
 		return deny(ReasonDeadline)
 	}
@@ -195,8 +195,9 @@ func (q question) byDeclined() ruling {
 // byUnclear is rule 9 where the response does not tell what was done.
 func (q question) byUnclear() ruling {
 	status := q.judged.Status
+	transient := slices.Contains(q.Retry.TransientStatuses, status)
 	switch {
-	case status == 500 && !(slices.Contains(q.Retry.TransientStatuses, status) && q.repeatable()):
+	case status == 500 && (!transient || !q.repeatable()):
 		return deny(ReasonStatusDenied)
 	case status == 500, status == 502, status == 503, status == 504:
 		return q.retryIfSafe(ReasonStatus(status))
