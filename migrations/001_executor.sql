@@ -63,7 +63,7 @@ CREATE TABLE commands (
 	profile_version     integer NOT NULL,
 	state               text NOT NULL CHECK (state IN ('pending', 'executing', 'success', 'rejected', 'unresolved', 'cancelled')),
 	version             integer NOT NULL DEFAULT 1, -- grows with every change a reader can see; the ETag
-	sequence            integer NOT NULL DEFAULT 0, -- grows with every outcome
+	sequence            integer NOT NULL DEFAULT 0, -- grows with every outcome; above 0 one was announced
 	priority            smallint NOT NULL DEFAULT 2 CHECK (priority BETWEEN 1 AND 3), -- 1 high, 2 normal, 3 low
 	created_at          timestamptz NOT NULL,
 	deadline            timestamptz NOT NULL,
@@ -78,8 +78,6 @@ CREATE TABLE commands (
 	-- River job. The sweeper mends a row whose keeper is gone.
 	claimed_by          bigint,
 	job_id              bigint,
-	boundary            text NOT NULL DEFAULT 'not_crossed' CHECK (boundary IN ('not_crossed', 'possibly_crossed', 'crossed')),
-	announced           boolean NOT NULL DEFAULT false, -- an outcome was handed to the caller at least once
 	finalized_at        timestamptz,
 	outcome             json, -- of the newest outcome; kept while a resend is under way
 	reference           text, -- the upstream's name for what was done
@@ -179,9 +177,14 @@ CREATE TABLE findings (
 	actor          text NOT NULL DEFAULT '',
 	attempt_number integer, -- the attempt it belongs to, where there is one
 	evidence       text NOT NULL DEFAULT '',
+	category       text NOT NULL DEFAULT '',
 	answer         text NOT NULL DEFAULT '',
+	status         integer NOT NULL DEFAULT 0,
+	retry_after    text NOT NULL DEFAULT '',
 	reference      text NOT NULL DEFAULT '',
-	observation    json NOT NULL,
+	code           text NOT NULL DEFAULT '',
+	message        text NOT NULL DEFAULT '',
+	observation    json NOT NULL, -- everything that was seen, as an attempt would have kept it
 	body           bytea,
 	-- what became of it: it moved the command, waits for the running attempt, adds nothing, or
 	-- contradicts an absorbed state

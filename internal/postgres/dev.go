@@ -209,16 +209,26 @@ func (s *Server) arguments(port int) []string {
 // ready waits until the server answers as ours: another one may have been
 // faster to take the port.
 func (s *Server) ready(ctx context.Context, url string) error {
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	exited := s.exited
+	go func() {
+		select {
+		case <-exited: // so what answers on the port is not ours
+			cancel()
+		case <-asking.Done():
+		}
+	}()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := ensureDatabase(ctx, url, s.data())
+		err := ensureDatabase(asking, url, s.data())
 		if err == nil {
 			return nil
 		}
 		select {
 		case <-tick.C:
-		case <-s.exited:
+		case <-exited:
 			return s.startFailure()
 		case <-ctx.Done():
 			return fmt.Errorf("the server did not answer in time (%w): %v; its log is %s", ctx.Err(), err, s.logFile())
