@@ -73,6 +73,8 @@ func (x *exchange) silence(t tally) (outcome.Category, string) {
 		return outcome.CategoryAttemptTimeout, "the attempt's time was over"
 	case t.failure != nil:
 		return outcome.CategoryWriteFailure, cause(t.failure).Error()
+	case t.handed < t.total: // the reader saw the end first
+		return outcome.CategoryWriteFailure, cause(err).Error()
 	case timedOut(err):
 		return outcome.CategoryHeaderTimeout, fmt.Sprintf("no response headers within %s", x.clock.headers)
 	default:

@@ -244,7 +244,7 @@ func (d *dialling) connect(ctx context.Context, addrs []netip.AddrPort) (*wire, 
 		}
 		last = &dialFailure{outcome.StageConnect, connectCategory(err), addr.String() + ": " + cause(err).Error()}
 		d.failed(addr.String(), last)
-		if ctx.Err() != nil {
+		if end, ok := ctx.Deadline(); ctx.Err() != nil || ok && passed(end) {
 			break
 		}
 	}

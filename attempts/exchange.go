@@ -77,9 +77,10 @@ func newExchange(c *Conn, method string, head, body []byte, deadline time.Time) 
 	}
 }
 
-// admit looks at the clocks and the connection, asks the gate and opens the
-// counter, in this order, so that nothing but the first write follows the gate.
-// If it says no, nothing was sent.
+// admit looks at the clocks and the connection, asks the gate, looks once more
+// and opens the counter, so that nothing but the first write follows. What the
+// peer said until now is no answer to this request. If it says no, nothing was
+// sent.
 func (x *exchange) admit(ctx context.Context, gate Gate) (Observation, bool) {
 	refuse := func(category outcome.Category, err error) (Observation, bool) {
 		return notSent(outcome.StageWrite, category, err.Error()), false
@@ -95,6 +96,9 @@ func (x *exchange) admit(ctx context.Context, gate Gate) (Observation, bool) {
 	}
 	if err := gate(); err != nil {
 		return refuse(outcome.CategoryExecutorLost, err)
+	}
+	if err := x.conn.silent(); err != nil {
+		return refuse(beforeRequest(err), cause(err))
 	}
 	if err := x.counter.Open(); err != nil {
 		return refuse(outcome.CategoryExecutorLost, err)

@@ -26,7 +26,7 @@ type source struct {
 	r     io.Reader
 	limit int    // bytes that the heads of one exchange may have; below 0: not counting
 	head  []byte // what was read while counting
-	err   error  // the last error of r, to tell a broken connection from broken syntax
+	err   error  // of the last read, to tell a broken connection from broken syntax
 }
 
 func (s *source) Read(p []byte) (int, error) {
@@ -37,7 +37,8 @@ func (s *source) Read(p []byte) (int, error) {
 	}
 	room := s.limit - len(s.head)
 	if room <= 0 {
-		return 0, errHeadTooLarge
+		s.err = errHeadTooLarge
+		return 0, s.err
 	}
 	n, err := s.r.Read(p[:min(len(p), room)])
 	s.head, s.err = append(s.head, p[:n]...), err
@@ -98,14 +99,14 @@ func (r *responses) head(method string, limit int64, first func()) (res *http.Re
 }
 
 // explain separates a connection that failed from a peer that does not speak
-// HTTP. Of the latter's text nothing is repeated: it may echo a credential.
+// HTTP: a head that breaks off looks malformed, too. Of the peer's text nothing is
+// repeated: it may echo a credential.
 func (r *responses) explain(err error) error {
-	broken := r.source.err
 	switch {
-	case err == nil, errors.Is(err, errHeadTooLarge):
-		return err
-	case broken != nil && (errors.Is(err, broken) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)):
-		return err
+	case err == nil:
+		return nil
+	case r.source.err != nil:
+		return r.source.err
 	}
 	what, _, _ := strings.Cut(err.Error(), `"`)
 	return fmt.Errorf("%w: %s", errMalformed, strings.TrimRight(what, " :;[&"))
