@@ -13,44 +13,43 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ErrNotFound: the tenant has no upstream of that name, or it has no such version.
+// ErrNotFound: no such upstream for this tenant, or no such version of it.
 var ErrNotFound = errors.New("upstream not found")
 
-// Upstream is one remote service of a tenant as the database knows it.
+// latestAge is how old an answer of Latest may be.
+const latestAge = time.Second
+
+// Upstream is a profile in the database, with what changes while it is in use.
 type Upstream struct {
 	ID             int64
 	Tenant         string
 	Name           string
-	Version        int // the newest; Profile is of this version
-	Profile        *Profile
+	Version        int      // the newest; commands pin the one they were accepted under
+	Profile        *Profile // of that version
 	PausedAt       *time.Time
 	PausedBy       string
 	PausedReason   string
 	ThrottledUntil *time.Time
-	BudgetTokens   float64 // of the retry budget, as last stored
+	BudgetTokens   float64 // of the retry budget
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 }
 
-// Version is one applied version of a profile.
+// Version is one applied version. It never changes.
 type Version struct {
 	Version   int
-	SHA256    []byte
+	SHA256    []byte // of the source
 	AppliedAt time.Time
 	AppliedBy string
 }
 
-// latestAge is how old what Latest returns may be.
-const latestAge = time.Second
-
-// Store keeps profiles as numbered versions. A version never changes, so that a
-// parsed one is kept for good.
+// Store keeps upstreams in the tables upstreams and upstream_versions.
 type Store struct {
 	pool *pgxpool.Pool
 
-	mu     sync.Mutex
-	parsed map[versionKey]*Profile
-	latest map[nameKey]seen
+	mu       sync.Mutex
+	profiles map[versionKey]*Profile
+	latest   map[nameKey]*latestEntry
 }
 
 type versionKey struct {
@@ -60,221 +59,277 @@ type versionKey struct {
 
 type nameKey struct{ tenant, name string }
 
-type seen struct {
+// latestEntry is locked while it is loaded, so that one caller loads for all.
+type latestEntry struct {
+	mu       sync.Mutex
 	upstream Upstream
-	at       time.Time
+	loadedAt time.Time // zero = not loaded
 }
 
-// NewStore builds a Store.
+// NewStore makes a store on a migrated database.
 func NewStore(pool *pgxpool.Pool) *Store {
-	return &Store{pool: pool, parsed: make(map[versionKey]*Profile), latest: make(map[nameKey]seen)}
+	return &Store{pool: pool, profiles: map[versionKey]*Profile{}, latest: map[nameKey]*latestEntry{}}
 }
 
-// Apply makes a profile the newest version of its upstream, or the first one of
-// a new upstream. The same source again is no new version. It reports whether
-// anything changed.
+// upstreamRow is a row of the table upstreams.
+type upstreamRow struct {
+	ID             int64
+	Tenant         string
+	Name           string
+	Version        int
+	PausedAt       *time.Time
+	PausedBy       string
+	PausedReason   string
+	ThrottledUntil *time.Time
+	BudgetTokens   float64
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+}
+
+const upstreamColumns = `id, tenant, name, version, paused_at, paused_by, paused_reason, throttled_until, budget_tokens, created_at, updated_at`
+
+// Apply makes the profile the newest version of its upstream, and makes the
+// upstream if there is none. The source that is the newest already changes
+// nothing.
 func (s *Store) Apply(ctx context.Context, p *Profile, actor string) (Upstream, bool, error) {
-	sum := sha256.Sum256(p.Source)
-	var changed bool
+	var row upstreamRow
+	changed := false
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		var err error
-		changed, err = apply(ctx, tx, p, sum[:], actor)
+		if row, err = lockUpstream(ctx, tx, p); err != nil {
+			return err
+		}
+		sum := sha256.Sum256(p.Source)
+		same, err := hasSource(ctx, tx, row, sum[:])
+		if err != nil || same {
+			return err
+		}
+		changed = true
+		row, err = addVersion(ctx, tx, row, p, sum[:], actor)
 		return err
 	})
 	if err != nil {
-		return Upstream{}, false, fmt.Errorf("apply profile of %s: %w", p.Upstream, err)
+		return Upstream{}, false, fmt.Errorf("apply upstream %s of %s: %w", p.Upstream, p.Tenant, err)
 	}
-	s.forget(p.Tenant, p.Upstream)
-	u, err := s.Get(ctx, p.Tenant, p.Upstream)
+	s.forget(row.Tenant, row.Name)
+	u, err := s.withProfile(ctx, row)
 	return u, changed, err
 }
 
-// apply locks the upstream's row, so that two that apply at once number their
-// versions one after the other.
-func apply(ctx context.Context, tx pgx.Tx, p *Profile, sum []byte, actor string) (bool, error) {
+// lockUpstream locks the upstream's row, made at version 0 if it is new. Its
+// retry budget starts full.
+func lockUpstream(ctx context.Context, tx pgx.Tx, p *Profile) (upstreamRow, error) {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO upstreams (tenant, name, version, budget_tokens, budget_at, created_at, updated_at)
-		VALUES ($1, $2, 0, $3, now(), now(), now()) ON CONFLICT (tenant, name) DO NOTHING`,
-		p.Tenant, p.Upstream, float64(p.Retry.Budget.Burst))
+		VALUES ($1, $2, 0, $3, now(), now(), now())
+		ON CONFLICT (tenant, name) DO NOTHING`, p.Tenant, p.Upstream, float64(p.Retry.Budget.Burst))
 	if err != nil {
-		return false, err
+		return upstreamRow{}, err
 	}
-	var (
-		id      int64
-		version int
-		newest  []byte
-	)
-	err = tx.QueryRow(ctx, `SELECT id, version FROM upstreams WHERE tenant = $1 AND name = $2 FOR UPDATE`, p.Tenant, p.Upstream).Scan(&id, &version)
-	if err != nil {
-		return false, err
-	}
-	err = tx.QueryRow(ctx, `SELECT sha256 FROM upstream_versions WHERE upstream_id = $1 AND version = $2`, id, version).Scan(&newest)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return false, err
-	}
-	if bytes.Equal(newest, sum) {
-		return false, nil
-	}
-	_, err = tx.Exec(ctx, `
-		INSERT INTO upstream_versions (upstream_id, version, source, sha256, applied_at, applied_by)
-		VALUES ($1, $2, $3, $4, now(), $5)`, id, version+1, string(p.Source), sum, actor)
-	if err != nil {
-		return false, err
-	}
-	_, err = tx.Exec(ctx, `UPDATE upstreams SET version = $2, updated_at = now() WHERE id = $1`, id, version+1)
-	return err == nil, err
+	return one(tx.Query(ctx, `SELECT `+upstreamColumns+` FROM upstreams WHERE tenant = $1 AND name = $2 FOR UPDATE`, p.Tenant, p.Upstream))
 }
 
-const selectUpstreams = `
-	SELECT u.id, u.tenant, u.name, u.version, u.paused_at, u.paused_by, u.paused_reason, u.throttled_until, u.budget_tokens,
-		u.created_at, u.updated_at
-	FROM upstreams u `
+// hasSource says whether the newest version has this source.
+func hasSource(ctx context.Context, tx pgx.Tx, row upstreamRow, sum []byte) (bool, error) {
+	var newest []byte
+	err := tx.QueryRow(ctx, `SELECT sha256 FROM upstream_versions WHERE upstream_id = $1 AND version = $2`, row.ID, row.Version).Scan(&newest)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return bytes.Equal(newest, sum), err
+}
+
+func addVersion(ctx context.Context, tx pgx.Tx, row upstreamRow, p *Profile, sum []byte, actor string) (upstreamRow, error) {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO upstream_versions (upstream_id, version, source, sha256, applied_at, applied_by)
+		VALUES ($1, $2, $3, $4, now(), $5)`, row.ID, row.Version+1, string(p.Source), sum, actor)
+	if err != nil {
+		return upstreamRow{}, err
+	}
+	return one(tx.Query(ctx, `
+		UPDATE upstreams SET version = version + 1, budget_tokens = least(budget_tokens, $2), updated_at = now()
+		WHERE id = $1
+		RETURNING `+upstreamColumns, row.ID, float64(p.Retry.Budget.Burst)))
+}
+
+// one reads the only row of a query.
+func one(rows pgx.Rows, err error) (upstreamRow, error) {
+	if err != nil {
+		return upstreamRow{}, err
+	}
+	row, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[upstreamRow])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return upstreamRow{}, ErrNotFound
+	}
+	return row, err
+}
 
 // Get reads an upstream with its newest profile.
 func (s *Store) Get(ctx context.Context, tenant, name string) (Upstream, error) {
-	u, err := s.one(ctx, `WHERE u.tenant = $1 AND u.name = $2`, tenant, name)
-	if err == nil {
-		s.remember(u)
+	row, err := one(s.pool.Query(ctx, `SELECT `+upstreamColumns+` FROM upstreams WHERE tenant = $1 AND name = $2`, tenant, name))
+	if err != nil {
+		return Upstream{}, fmt.Errorf("get upstream %s of %s: %w", name, tenant, err)
 	}
-	return u, err
-}
-
-// Latest is Get for the hot path: what it returns may be a second old.
-func (s *Store) Latest(ctx context.Context, tenant, name string) (Upstream, error) {
-	s.mu.Lock()
-	known, ok := s.latest[nameKey{tenant, name}]
-	s.mu.Unlock()
-	if ok && time.Since(known.at) < latestAge {
-		return known.upstream, nil
-	}
-	return s.Get(ctx, tenant, name)
+	return s.withProfile(ctx, row)
 }
 
 // ByID reads an upstream by its number.
 func (s *Store) ByID(ctx context.Context, id int64) (Upstream, error) {
-	return s.one(ctx, `WHERE u.id = $1`, id)
+	row, err := one(s.pool.Query(ctx, `SELECT `+upstreamColumns+` FROM upstreams WHERE id = $1`, id))
+	if err != nil {
+		return Upstream{}, fmt.Errorf("get upstream %d: %w", id, err)
+	}
+	return s.withProfile(ctx, row)
 }
 
-// List reads a tenant's upstreams by name.
-func (s *Store) List(ctx context.Context, tenant string) ([]Upstream, error) {
-	return s.many(ctx, `WHERE u.tenant = $1 ORDER BY u.name`, tenant)
-}
-
-// All reads every tenant's upstreams.
-func (s *Store) All(ctx context.Context) ([]Upstream, error) { return s.many(ctx, `ORDER BY u.id`) }
-
-func (s *Store) one(ctx context.Context, where string, args ...any) (Upstream, error) {
-	list, err := s.many(ctx, where, args...)
+// Latest is Get for the hot path: the answer may be up to a second old, but
+// knows what was applied, paused or resumed through this Store.
+func (s *Store) Latest(ctx context.Context, tenant, name string) (Upstream, error) {
+	e := s.entry(tenant, name)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.loadedAt.IsZero() && time.Since(e.loadedAt) < latestAge {
+		return e.upstream, nil
+	}
+	asked := time.Now()
+	u, err := s.Get(ctx, tenant, name)
+	if errors.Is(err, ErrNotFound) {
+		s.forget(tenant, name) // names that callers make up are not kept
+	}
 	if err != nil {
 		return Upstream{}, err
 	}
-	if len(list) == 0 {
-		return Upstream{}, ErrNotFound
-	}
-	return list[0], nil
+	e.upstream, e.loadedAt = u, asked
+	return u, nil
 }
 
-func (s *Store) many(ctx context.Context, where string, args ...any) ([]Upstream, error) {
-	rows, err := s.pool.Query(ctx, selectUpstreams+where, args...)
-	if err != nil {
-		return nil, fmt.Errorf("read upstreams: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Upstream, error) {
-		var u Upstream
-		err := row.Scan(&u.ID, &u.Tenant, &u.Name, &u.Version, &u.PausedAt, &u.PausedBy, &u.PausedReason, &u.ThrottledUntil,
-			&u.BudgetTokens, &u.CreatedAt, &u.UpdatedAt)
-		return u, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read upstreams: %w", err)
-	}
-	for i := range list {
-		if list[i].Profile, err = s.Profile(ctx, list[i].ID, list[i].Version); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
-}
-
-// Profile returns a version of a profile, parsed once and kept.
-func (s *Store) Profile(ctx context.Context, id int64, version int) (*Profile, error) {
-	key := versionKey{id, version}
-	s.mu.Lock()
-	p := s.parsed[key]
-	s.mu.Unlock()
-	if p != nil {
-		return p, nil
-	}
-	var name, source string
-	err := s.pool.QueryRow(ctx, `
-		SELECT u.name, v.source FROM upstream_versions v JOIN upstreams u ON u.id = v.upstream_id
-		WHERE v.upstream_id = $1 AND v.version = $2`, id, version).Scan(&name, &source)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, ErrNotFound
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read version %d of upstream %d: %w", version, id, err)
-	}
-	if p, err = Parse(fmt.Sprintf("%s (version %d)", name, version), []byte(source)); err != nil {
-		return nil, fmt.Errorf("version %d of upstream %s no longer parses: %w", version, name, err)
-	}
+func (s *Store) entry(tenant, name string) *latestEntry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.parsed[key] = p
-	return p, nil
-}
-
-// Versions lists the versions of a profile, the newest first.
-func (s *Store) Versions(ctx context.Context, tenant, name string) ([]Version, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT v.version, v.sha256, v.applied_at, v.applied_by FROM upstream_versions v JOIN upstreams u ON u.id = v.upstream_id
-		WHERE u.tenant = $1 AND u.name = $2 ORDER BY v.version DESC`, tenant, name)
-	if err != nil {
-		return nil, fmt.Errorf("read versions of upstream %s: %w", name, err)
+	key := nameKey{tenant, name}
+	if s.latest[key] == nil {
+		s.latest[key] = &latestEntry{}
 	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Version])
-	if err != nil {
-		return nil, fmt.Errorf("read versions of upstream %s: %w", name, err)
-	}
-	if len(list) == 0 {
-		return nil, ErrNotFound
-	}
-	return list, nil
-}
-
-// Pause holds back every command of an upstream; their deadlines run on.
-func (s *Store) Pause(ctx context.Context, tenant, name, reason, actor string) (Upstream, error) {
-	return s.setPause(ctx, `
-		UPDATE upstreams SET paused_at = coalesce(paused_at, now()), paused_by = $3, paused_reason = $4, updated_at = now()
-		WHERE tenant = $1 AND name = $2`, tenant, name, actor, reason)
-}
-
-// Resume lets them go.
-func (s *Store) Resume(ctx context.Context, tenant, name, actor string) (Upstream, error) {
-	return s.setPause(ctx, `
-		UPDATE upstreams SET paused_at = NULL, paused_by = '', paused_reason = '', updated_at = now()
-		WHERE tenant = $1 AND name = $2 AND $3 <> ''`, tenant, name, actor)
-}
-
-func (s *Store) setPause(ctx context.Context, sql, tenant, name string, args ...any) (Upstream, error) {
-	tag, err := s.pool.Exec(ctx, sql, append([]any{tenant, name}, args...)...)
-	if err != nil {
-		return Upstream{}, fmt.Errorf("pause or resume upstream %s: %w", name, err)
-	}
-	if tag.RowsAffected() == 0 {
-		return Upstream{}, ErrNotFound
-	}
-	return s.Get(ctx, tenant, name)
-}
-
-func (s *Store) remember(u Upstream) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.latest[nameKey{u.Tenant, u.Name}] = seen{u, time.Now()}
+	return s.latest[key]
 }
 
 func (s *Store) forget(tenant, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.latest, nameKey{tenant, name})
+}
+
+// List reads the upstreams of a tenant, by name.
+func (s *Store) List(ctx context.Context, tenant string) ([]Upstream, error) {
+	return s.list(ctx, `SELECT `+upstreamColumns+` FROM upstreams WHERE tenant = $1 ORDER BY name`, tenant)
+}
+
+// All reads the upstreams of all tenants, by number.
+func (s *Store) All(ctx context.Context) ([]Upstream, error) {
+	return s.list(ctx, `SELECT `+upstreamColumns+` FROM upstreams ORDER BY id`)
+}
+
+func (s *Store) list(ctx context.Context, query string, args ...any) ([]Upstream, error) {
+	rows, err := s.pool.Query(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("list upstreams: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[upstreamRow])
+	if err != nil {
+		return nil, fmt.Errorf("list upstreams: %w", err)
+	}
+	out := make([]Upstream, 0, len(found))
+	for _, row := range found {
+		u, err := s.withProfile(ctx, row)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// Versions reads the versions of an upstream, the newest first.
+func (s *Store) Versions(ctx context.Context, tenant, name string) ([]Version, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT v.version, v.sha256, v.applied_at, v.applied_by
+		FROM upstream_versions v JOIN upstreams u ON u.id = v.upstream_id
+		WHERE u.tenant = $1 AND u.name = $2
+		ORDER BY v.version DESC`, tenant, name)
+	if err != nil {
+		return nil, fmt.Errorf("versions of upstream %s of %s: %w", name, tenant, err)
+	}
+	versions, err := pgx.CollectRows(rows, pgx.RowToStructByName[Version])
+	if err == nil && len(versions) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("versions of upstream %s of %s: %w", name, tenant, err)
+	}
+	return versions, nil
+}
+
+// Pause holds back every new attempt at an upstream. Pausing a paused one
+// changes who and why, not since when.
+func (s *Store) Pause(ctx context.Context, tenant, name, reason, actor string) (Upstream, error) {
+	return s.change(ctx, "pause", tenant, name, `
+		UPDATE upstreams SET paused_at = coalesce(paused_at, now()), paused_reason = $3, paused_by = $4, updated_at = now()
+		WHERE tenant = $1 AND name = $2
+		RETURNING `+upstreamColumns, tenant, name, reason, actor)
+}
+
+// Resume ends a pause. Who resumed is for the caller to log.
+func (s *Store) Resume(ctx context.Context, tenant, name, _ string) (Upstream, error) {
+	return s.change(ctx, "resume", tenant, name, `
+		UPDATE upstreams SET paused_at = NULL, paused_reason = '', paused_by = '', updated_at = now()
+		WHERE tenant = $1 AND name = $2
+		RETURNING `+upstreamColumns, tenant, name)
+}
+
+func (s *Store) change(ctx context.Context, what, tenant, name, query string, args ...any) (Upstream, error) {
+	row, err := one(s.pool.Query(ctx, query, args...))
+	if err != nil {
+		return Upstream{}, fmt.Errorf("%s upstream %s of %s: %w", what, name, tenant, err)
+	}
+	s.forget(tenant, name)
+	return s.withProfile(ctx, row)
+}
+
+// Profile reads one version. Versions never change, so it is parsed once.
+func (s *Store) Profile(ctx context.Context, id int64, version int) (*Profile, error) {
+	key := versionKey{id, version}
+	s.mu.Lock()
+	p := s.profiles[key]
+	s.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	var source string
+	err := s.pool.QueryRow(ctx, `SELECT source FROM upstream_versions WHERE upstream_id = $1 AND version = $2`, id, version).Scan(&source)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("profile version %d of upstream %d: %w", version, id, err)
+	}
+	if p, err = Parse(fmt.Sprintf("upstream %d version %d", id, version), []byte(source)); err != nil {
+		return nil, fmt.Errorf("profile version %d of upstream %d, stored earlier, is not valid any more: %w", version, id, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.profiles[key] = p
+	return p, nil
+}
+
+func (s *Store) withProfile(ctx context.Context, row upstreamRow) (Upstream, error) {
+	p, err := s.Profile(ctx, row.ID, row.Version)
+	if err != nil {
+		return Upstream{}, err
+	}
+	return Upstream{
+		ID: row.ID, Tenant: row.Tenant, Name: row.Name, Version: row.Version, Profile: p,
+		PausedAt: row.PausedAt, PausedBy: row.PausedBy, PausedReason: row.PausedReason,
+		ThrottledUntil: row.ThrottledUntil, BudgetTokens: row.BudgetTokens,
+		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+	}, nil
 }

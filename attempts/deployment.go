@@ -1,0 +1,223 @@
+package attempts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"executor/commands"
+	"executor/upstreams"
+)
+
+var (
+	// ErrNoDeployment: the data has no deployment id yet; `executor migrate`
+	// adopts one on an empty database.
+	ErrNoDeployment = errors.New("the data has no deployment id")
+	// ErrOtherDeployment: the data belongs to another deployment.
+	ErrOtherDeployment = errors.New("the data belongs to another deployment")
+)
+
+// DeploymentState is whose data this is, and whether sending stands still.
+type DeploymentState struct {
+	ID           string // of the data
+	Expected     string // this process's; "" where it is not known
+	FrozenAt     *time.Time
+	FrozenBy     string
+	FrozenReason string
+	Doubtful     bool // a promotion or a restore: on resume everything unfinished counts as possibly sent
+}
+
+// Frozen reports whether nothing is sent.
+func (d DeploymentState) Frozen() bool { return d.FrozenAt != nil }
+
+// Deployment guards the data against being used by two: a copy of production
+// sends nothing, and neither does a database that may have lost its tail.
+type Deployment struct {
+	pool     *pgxpool.Pool
+	expected string
+	store    *Store // nil where only to show or freeze
+}
+
+// NewDeployment builds a Deployment. Resume after a promotion or a restore
+// needs the store, since it decides about commands.
+func NewDeployment(pool *pgxpool.Pool, expected string, store *Store) *Deployment {
+	return &Deployment{pool: pool, expected: expected, store: store}
+}
+
+// OpenDeployment builds a Deployment for a tool that runs no engine.
+func OpenDeployment(pool *pgxpool.Pool, expected string, cmds *commands.Store, ups *upstreams.Store) *Deployment {
+	lease := NewLease(pool, "operator", 0, slog.New(slog.DiscardHandler))
+	return NewDeployment(pool, expected, NewStore(pool, cmds, ups, lease))
+}
+
+// Show reads the state.
+func (d *Deployment) Show(ctx context.Context) (DeploymentState, error) {
+	s := DeploymentState{Expected: d.expected}
+	err := d.pool.QueryRow(ctx, `SELECT id, frozen_at, frozen_by, frozen_reason, doubtful FROM deployment`).
+		Scan(&s.ID, &s.FrozenAt, &s.FrozenBy, &s.FrozenReason, &s.Doubtful)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return s, ErrNoDeployment
+	}
+	if err != nil {
+		return s, fmt.Errorf("read deployment: %w", err)
+	}
+	return s, nil
+}
+
+// Freeze stops sending in every process. Lookups, reads and submissions go on.
+func (d *Deployment) Freeze(ctx context.Context, reason, actor string) (DeploymentState, error) {
+	if err := d.freeze(ctx, actor, reason, false); err != nil {
+		return DeploymentState{}, err
+	}
+	return d.Show(ctx)
+}
+
+// freeze keeps an earlier reason; doubt is never taken back but by Resume.
+func (d *Deployment) freeze(ctx context.Context, actor, reason string, doubtful bool) error {
+	tag, err := d.pool.Exec(ctx, `
+		UPDATE deployment SET
+			frozen_at = coalesce(frozen_at, clock_timestamp()),
+			frozen_by = CASE WHEN frozen_at IS NULL THEN $1 ELSE frozen_by END,
+			frozen_reason = CASE WHEN frozen_at IS NULL OR ($3 AND NOT doubtful) THEN $2 ELSE frozen_reason END,
+			doubtful = doubtful OR $3`, actor, reason, doubtful)
+	if err != nil {
+		return fmt.Errorf("freeze: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return ErrNoDeployment
+	}
+	return nil
+}
+
+// Check is asked once at the start of a process. It freezes what must not send:
+// a copy of another deployment's data, a database that was promoted or restored
+// since it last sent, or any on request.
+func (d *Deployment) Check(ctx context.Context, instance string, frozen bool) (DeploymentState, error) {
+	s, err := d.Show(ctx)
+	if err != nil {
+		return s, err
+	}
+	var moved bool
+	err = d.pool.QueryRow(ctx, `
+		SELECT d.system_identifier <> s.system_identifier::text OR d.timeline <> c.timeline_id
+		FROM deployment d, pg_control_system() s, pg_control_checkpoint() c`).Scan(&moved)
+	if err != nil {
+		return s, fmt.Errorf("compare the database's identity: %w", err)
+	}
+	switch {
+	case s.ID != d.expected:
+		reason := fmt.Sprintf("the data belongs to deployment %q and this process to %q: adopt it, if it is no copy", s.ID, d.expected)
+		err = d.freeze(ctx, instance, reason, true)
+	case moved:
+		err = d.freeze(ctx, instance, "the database was promoted or restored since it last sent: what was committed last may be lost", true)
+	case frozen:
+		err = d.freeze(ctx, instance, "started with --frozen", false)
+	}
+	if err != nil {
+		return s, err
+	}
+	return d.Show(ctx)
+}
+
+// Adopt makes the data this deployment's own. It stays frozen, if it is; Resume
+// lets it send.
+func (d *Deployment) Adopt(ctx context.Context, actor string) (DeploymentState, error) {
+	if d.expected == "" {
+		return DeploymentState{}, ErrNoDeployment
+	}
+	_, err := d.pool.Exec(ctx, `
+		INSERT INTO deployment (id, system_identifier, timeline)
+		SELECT $1, s.system_identifier::text, c.timeline_id FROM pg_control_system() s, pg_control_checkpoint() c
+		ON CONFLICT (only_row) DO UPDATE SET id = excluded.id`, d.expected)
+	if err != nil {
+		return DeploymentState{}, fmt.Errorf("adopt deployment %q: %w", d.expected, err)
+	}
+	return d.Show(ctx)
+}
+
+// Resume lets the deployment send again. After a promotion or a restore every
+// command that was accepted before the freeze and is not final first gets a
+// synthetic lost attempt, since the record of a real one may be what was lost;
+// the rules then decide. After a plain freeze nothing is added.
+func (d *Deployment) Resume(ctx context.Context, actor string) (DeploymentState, error) {
+	s, err := d.Show(ctx)
+	if err != nil {
+		return s, err
+	}
+	if d.expected != "" && s.ID != d.expected {
+		return s, fmt.Errorf("%w: it is %q, this is %q; adopt it first", ErrOtherDeployment, s.ID, d.expected)
+	}
+	if s.Doubtful {
+		if err := d.doubt(ctx, *s.FrozenAt); err != nil {
+			return s, err
+		}
+	}
+	_, err = d.pool.Exec(ctx, `
+		UPDATE deployment SET frozen_at = NULL, frozen_by = '', frozen_reason = '', doubtful = false,
+			system_identifier = s.system_identifier::text, timeline = c.timeline_id
+		FROM pg_control_system() s, pg_control_checkpoint() c
+		WHERE frozen_at IS NOT DISTINCT FROM $1 AND doubtful = $2`, s.FrozenAt, s.Doubtful)
+	if err != nil {
+		return s, fmt.Errorf("resume: %w", err)
+	}
+	return d.Show(ctx)
+}
+
+// doubt gives every unfinished command its synthetic attempt. One that has it
+// already, from a Resume that was cut off, is not given another.
+func (d *Deployment) doubt(ctx context.Context, frozenAt time.Time) error {
+	if d.store == nil {
+		return errors.New("resume after a promotion or a restore needs a store to decide with")
+	}
+	for {
+		rows, err := d.pool.Query(ctx, `
+			SELECT c.id FROM commands c
+			WHERE c.state = 'pending' AND c.created_at <= $1 AND NOT EXISTS (
+				SELECT FROM attempts a WHERE a.command_id = c.id AND a.detail = $2 AND a.ended_at >= $1)
+			LIMIT $3`, frozenAt, doubtDetail, batchRows)
+		if err != nil {
+			return fmt.Errorf("find unfinished commands: %w", err)
+		}
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		if err != nil {
+			return fmt.Errorf("find unfinished commands: %w", err)
+		}
+		if len(ids) == 0 {
+			return nil
+		}
+		if err := d.doubtBatch(ctx, ids); err != nil {
+			return err
+		}
+	}
+}
+
+const doubtDetail = "synthetic: the database was promoted or restored, and the record of an attempt may be lost"
+
+func (d *Deployment) doubtBatch(ctx context.Context, ids []uuid.UUID) error {
+	var (
+		each sync.WaitGroup
+		mu   sync.Mutex
+		errs []error
+	)
+	for _, id := range ids {
+		each.Go(func() {
+			_, err := d.store.Finish(ctx, Report{
+				CommandID: id, Lost: true, Start: Start{CommandID: id, Request: `{}`, BodySHA256: []byte{}}, Ending: lostEnding(doubtDetail),
+			})
+			if err != nil && !errors.Is(err, ErrNotPending) {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+		})
+	}
+	each.Wait()
+	return errors.Join(errs...)
+}

@@ -1,0 +1,130 @@
+package attempts
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// renew keeps the lease, and with it everything that rests on this process
+// being alive: its retry budgets' share, its claims and its open attempts.
+func (e *Engine) renew(ctx context.Context) error {
+	rewound, err := e.lease.Hold(ctx)
+	if err != nil {
+		return err
+	}
+	if rewound {
+		const reason = "a lease of this process went backwards or is gone: the database was restored or lost its tail"
+		e.log.Error("freezing", "reason", reason)
+		if err := e.deployment.freeze(ctx, e.lease.instance, reason, true); err != nil {
+			return err
+		}
+	}
+	return errors.Join(e.creditBudgets(ctx), e.recoverOwn(ctx), e.reclaim(ctx))
+}
+
+// creditBudgets pays in what this process's first attempts earned.
+func (e *Engine) creditBudgets(ctx context.Context) error {
+	e.mu.Lock()
+	first := e.first
+	e.first = make(map[int64]int)
+	e.mu.Unlock()
+	return e.store.Credit(ctx, first)
+}
+
+// recoverOwn closes open attempts of this process that it does not have in
+// flight: the trace of a fault of our own. Whether they were sent is not known.
+func (e *Engine) recoverOwn(ctx context.Context) error {
+	open, err := e.store.OpenUnder(ctx, e.lease.instance)
+	if err != nil {
+		return err
+	}
+	e.closeLost(ctx, open, "this process lost track of the attempt")
+	return nil
+}
+
+// reclaim takes up commands that were claimed under this lease and are not in
+// a lane: their acceptance was committed, but its answer was lost.
+func (e *Engine) reclaim(ctx context.Context) error {
+	epoch, _, held := e.lease.Held()
+	if !held || e.store.draining() {
+		return nil
+	}
+	list, err := e.commands.Claimed(ctx, epoch)
+	if err != nil {
+		return err
+	}
+	for _, d := range list {
+		if l := e.lane(d.UpstreamID); l != nil && !l.has(d.ID) {
+			l.push(&item{id: d.ID, due: time.Now(), priority: int(d.Priority)}, nil)
+		}
+	}
+	return nil
+}
+
+// takeOver ends the leases of the dead, closes their open attempts as lost and
+// hands their claims to the queue.
+func (e *Engine) takeOver(ctx context.Context) error {
+	if e.lease.Steady() {
+		n, err := e.store.EndLapsed(ctx)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			e.log.Warn("ended lapsed leases", "leases", n)
+		}
+	}
+	open, err := e.store.OpenUnderEnded(ctx)
+	if err != nil {
+		return err
+	}
+	e.closeLost(ctx, open, "the process that made the attempt is gone")
+	return e.repeat(ctx, e.commands.Unclaim)
+}
+
+// closeLost closes attempts that nobody will report about. Those under way in
+// this very process, under an earlier lease, are left to their own finish.
+func (e *Engine) closeLost(ctx context.Context, open []Open, why string) {
+	var closing sync.WaitGroup
+	for _, o := range open {
+		if e.flights.has(o.CommandID) {
+			continue
+		}
+		closing.Go(func() {
+			done, err := e.store.Finish(ctx, Report{CommandID: o.CommandID, Number: o.Number, Epoch: o.Epoch, Lost: true, Ending: lostEnding(why)})
+			switch {
+			case errors.Is(err, ErrFenced): // somebody else was first
+			case err != nil:
+				e.log.Error("close lost attempt", "command_id", o.CommandID, "attempt", o.Number, "error", err)
+			default:
+				e.log.Warn("closed a lost attempt", "command_id", o.CommandID, "attempt", o.Number, "state", done.State)
+			}
+		})
+	}
+	closing.Wait()
+}
+
+func (e *Engine) closeOverdue(ctx context.Context) error {
+	return e.repeat(ctx, e.commands.CloseOverdue)
+}
+
+func (e *Engine) heal(ctx context.Context) error {
+	return e.repeat(ctx, func(ctx context.Context) (int, error) {
+		n, err := e.commands.Heal(ctx)
+		if n > 0 {
+			e.log.Warn("gave stranded commands a new job", "commands", n)
+		}
+		return n, err
+	})
+}
+
+// repeat works a backlog off, batch by batch.
+func (e *Engine) repeat(ctx context.Context, batch func(context.Context) (int, error)) error {
+	for {
+		n, err := batch(ctx)
+		if err != nil || n == 0 {
+			return err
+		}
+	}
+}

@@ -1,0 +1,328 @@
+package attempts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/riverqueue/river"
+	"golang.org/x/time/rate"
+
+	"executor/commands"
+	"executor/internal/egress"
+	"executor/upstreams"
+)
+
+// EngineConfig is what an Engine is built from.
+type EngineConfig struct {
+	Pool      *pgxpool.Pool
+	Commands  *commands.Store
+	Upstreams *upstreams.Store
+	Sender    *Sender
+	Secrets   *egress.Secrets
+	Tokens    *egress.Tokens
+	Instance  string        // names this process among others; unique per start
+	Expected  string        // the deployment that this process belongs to
+	LeaseTTL  time.Duration // how long a dead process's attempts wait for their takeover; 10 s
+	Drain     time.Duration // how long Stop waits for attempts on the wire
+	River     RiverConfig
+	Log       *slog.Logger
+	Registry  prometheus.Registerer // nil for no metrics
+}
+
+// RiverConfig are the queue's own bounds; the zero value takes defaults.
+type RiverConfig struct {
+	JobTimeout           time.Duration // 10 m
+	RescueStuckJobsAfter time.Duration // 1 h
+	SoftStopTimeout      time.Duration // 5 s
+}
+
+// Engine is the part of a process that sends: its lease, its lanes and its
+// queue client, and the loops that heal what others left behind.
+type Engine struct {
+	pool       *pgxpool.Pool
+	commands   *commands.Store
+	upstreams  *upstreams.Store
+	sender     *Sender
+	secrets    *egress.Secrets
+	tokens     *egress.Tokens
+	lease      *Lease
+	store      *Store
+	deployment *Deployment
+	drain      time.Duration
+	river      RiverConfig
+	client     *river.Client[pgx.Tx]
+	log        *slog.Logger
+	metrics    *metrics
+	flights    flights
+
+	loops sync.WaitGroup
+	stop  context.CancelFunc // ends the loops
+	quit  chan struct{}      // closed when the process gives up on unknown writes
+
+	mu    sync.RWMutex
+	lanes map[int64]*lane
+	first map[int64]int // first attempts sent since the last credit
+}
+
+// NewEngine builds an Engine that does nothing before Start.
+func NewEngine(c EngineConfig) (*Engine, error) {
+	if c.LeaseTTL <= 0 {
+		c.LeaseTTL = 10 * time.Second
+	}
+	if c.Drain <= 0 {
+		c.Drain = 30 * time.Second
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Instance == "" {
+		return nil, errors.New("the engine needs an instance name")
+	}
+	e := &Engine{
+		pool: c.Pool, commands: c.Commands, upstreams: c.Upstreams, sender: c.Sender, secrets: c.Secrets, tokens: c.Tokens,
+		drain: c.Drain, river: c.River.withDefaults(), log: c.Log, quit: make(chan struct{}),
+		lanes: make(map[int64]*lane), first: make(map[int64]int),
+	}
+	e.lease = NewLease(c.Pool, c.Instance, c.LeaseTTL, c.Log)
+	e.store = NewStore(c.Pool, c.Commands, c.Upstreams, e.lease)
+	e.deployment = NewDeployment(c.Pool, c.Expected, e.store)
+	e.metrics = newMetrics(c.Registry)
+	var err error
+	e.client, err = e.newClient(c.Instance)
+	return e, err
+}
+
+// Deployment shows, freezes and resumes the deployment that the engine works for.
+func (e *Engine) Deployment() *Deployment { return e.deployment }
+
+// Start takes a lease, reads the upstreams and begins to work. Only Stop ends
+// it: ctx bounds the start alone.
+func (e *Engine) Start(ctx context.Context) error {
+	if _, err := e.lease.Hold(ctx); err != nil {
+		return err
+	}
+	if err := e.refresh(ctx); err != nil {
+		return err
+	}
+	if err := e.client.Start(context.WithoutCancel(ctx)); err != nil {
+		return fmt.Errorf("start queue: %w", err)
+	}
+	var loops context.Context
+	loops, e.stop = context.WithCancel(context.WithoutCancel(ctx))
+	e.loop(loops, "renew lease", e.lease.ttl/4, e.renew)
+	e.loop(loops, "refresh upstreams", time.Second, e.refresh)
+	e.loop(loops, "take over", e.lease.ttl/5, e.takeOver)
+	e.loop(loops, "close overdue", time.Second, e.closeOverdue)
+	e.loop(loops, "heal", 5*time.Second, e.heal)
+	return nil
+}
+
+// Stop drains: nothing more is taken up, attempts on the wire finish within the
+// bound, and the rest is handed back to whoever is alive.
+func (e *Engine) Stop(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, e.drain)
+	defer cancel()
+	e.store.stopping.Store(true)
+	for _, l := range e.all() {
+		l.drain()
+	}
+	err := e.client.Stop(ctx)
+	if landed := e.flights.wait(ctx); !landed {
+		err = errors.Join(err, errors.New("attempts were still on the wire when the drain bound passed; another process takes them over"))
+	}
+	close(e.quit)
+	if e.stop != nil {
+		e.stop()
+	}
+	e.loops.Wait()
+	e.store.Close()
+	final := context.WithoutCancel(ctx)
+	err = errors.Join(err, e.lease.Release(final))
+	_, handed := e.commands.Unclaim(final)
+	return errors.Join(err, handed)
+}
+
+// loop runs a duty again and again; a failure is logged and the next round
+// tries anew.
+func (e *Engine) loop(ctx context.Context, name string, every time.Duration, duty func(context.Context) error) {
+	e.loops.Go(func() {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if err := duty(ctx); err != nil && ctx.Err() == nil {
+				e.log.Error(name, "error", err)
+			}
+		}
+	})
+}
+
+// lane finds an upstream's lane; nil if the process does not know it yet.
+func (e *Engine) lane(upstreamID int64) *lane {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.lanes[upstreamID]
+}
+
+func (e *Engine) all() []*lane {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	list := make([]*lane, 0, len(e.lanes))
+	for _, l := range e.lanes {
+		list = append(list, l)
+	}
+	return list
+}
+
+// ensure finds or makes an upstream's lane, with its queue.
+func (e *Engine) ensure(upstreamID int64, permits int) (*lane, error) {
+	if l := e.lane(upstreamID); l != nil {
+		return l, nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if l := e.lanes[upstreamID]; l != nil {
+		return l, nil
+	}
+	l := newLane(upstreamID, func(l *lane, it *item) { go e.run(l, it) })
+	workers := min(max(1, permits), 256)
+	if err := e.client.Queues().Add(commands.QueueFor(upstreamID), river.QueueConfig{MaxWorkers: workers}); err != nil {
+		return nil, fmt.Errorf("open queue of upstream %d: %w", upstreamID, err)
+	}
+	e.lanes[upstreamID] = l
+	return l, nil
+}
+
+// refresh reads what may have changed: new profiles, pauses, throttles, the
+// freeze, and how many processes share the limits.
+func (e *Engine) refresh(ctx context.Context) error {
+	list, err := e.upstreams.All(ctx)
+	if err != nil {
+		return err
+	}
+	e.store.setNewest(list)
+	var (
+		frozen bool
+		lives  int
+		now    time.Time
+	)
+	err = e.pool.QueryRow(ctx, `
+		SELECT coalesce((SELECT frozen_at IS NOT NULL FROM deployment), false), clock_timestamp(),
+			(SELECT count(*) FROM leases WHERE ended_at IS NULL AND expires_at > clock_timestamp())`).Scan(&frozen, &now, &lives)
+	if err != nil {
+		return fmt.Errorf("read freeze and leases: %w", err)
+	}
+	_, _, held := e.lease.Held()
+	for _, u := range list {
+		l, err := e.ensure(u.ID, u.Profile.Limits.MaxInFlight)
+		if err != nil {
+			return err
+		}
+		s := settings{permits: share(u.Profile.Limits.MaxInFlight, lives), closed: frozen || u.PausedAt != nil || !held}
+		if r := u.Profile.Limits.Rate; r != nil {
+			limit := rate.Limit(r.PerSecond / float64(max(1, lives)))
+			s.limit, s.burst = &limit, share(r.Burst, lives)
+		}
+		if u.ThrottledUntil != nil {
+			s.opens = time.Now().Add(u.ThrottledUntil.Sub(now))
+		}
+		l.set(s)
+	}
+	return nil
+}
+
+// share is one process's part of a limit that holds for the deployment.
+func share(limit, lives int) int { return max(1, limit/max(1, lives)) }
+
+// Claim, Launch and Unclaim make the Engine the commands' Starter.
+var _ commands.Starter = (*Engine)(nil)
+
+// Claim reserves room for a first attempt in this process.
+func (e *Engine) Claim(upstreamID int64) (int64, bool) {
+	epoch, _, held := e.lease.Held()
+	l := e.lane(upstreamID)
+	if !held || l == nil || e.store.draining() || !l.claim() {
+		return 0, false
+	}
+	return epoch, true
+}
+
+// Launch begins what was claimed.
+func (e *Engine) Launch(c commands.Prepared) {
+	l := e.lane(c.UpstreamID)
+	l.unclaim()
+	l.push(&item{id: c.ID, due: time.Now().Add(c.Due.Sub(c.CreatedAt)), priority: c.Priority.Number(), prepared: &c}, nil)
+}
+
+// Unclaim gives the room back.
+func (e *Engine) Unclaim(upstreamID int64) {
+	if l := e.lane(upstreamID); l != nil {
+		l.unclaim()
+	}
+}
+
+// flights are the attempts under way in this process.
+type flights struct {
+	mu   sync.Mutex
+	byID map[uuid.UUID]*flight
+	wake chan struct{}
+}
+
+func (f *flights) add(one *flight) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byID == nil {
+		f.byID = make(map[uuid.UUID]*flight)
+	}
+	f.byID[one.id] = one
+}
+
+func (f *flights) remove(one *flight) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byID[one.id] == one {
+		delete(f.byID, one.id)
+	}
+	if len(f.byID) == 0 && f.wake != nil {
+		close(f.wake)
+		f.wake = nil
+	}
+}
+
+func (f *flights) has(id uuid.UUID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.byID[id] != nil
+}
+
+// wait returns when nothing is under way, or false when ctx ends first.
+func (f *flights) wait(ctx context.Context) bool {
+	f.mu.Lock()
+	if len(f.byID) == 0 {
+		f.mu.Unlock()
+		return true
+	}
+	if f.wake == nil {
+		f.wake = make(chan struct{})
+	}
+	wake := f.wake
+	f.mu.Unlock()
+	select {
+	case <-wake:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,317 @@
+package attempts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"executor/commands"
+	"executor/outcome"
+	"executor/upstreams"
+)
+
+// ErrFenced: the attempt is no longer open under the reporter's epoch. Another
+// process closed it; what was observed is late evidence.
+var ErrFenced = errors.New("attempt was closed by another process")
+
+// ErrNotPending: an attempt that never left reports about a command that has
+// moved on. There is nothing to record.
+var ErrNotPending = errors.New("command is no longer pending")
+
+// ending is one report of a batch with what is needed to decide it.
+type ending struct {
+	report    Report
+	command   commands.Locked
+	operation *upstreams.Operation
+	startedAt time.Time
+	latestEnd time.Time
+	past      []commands.Past // before this attempt
+	facts     outcome.Facts   // with it
+	decision  outcome.Decision
+	tokens    float64 // left in the retry budget after the decision
+	throttle  time.Duration
+}
+
+// finish closes the attempts of a batch, decides and moves their commands, in
+// one transaction. An item that is fenced off or out of place gets its error;
+// nothing of it is written.
+func (s *Store) finish(ctx context.Context, tx pgx.Tx, reports []Report) ([]finishResult, []commands.Moved, error) {
+	results := make([]finishResult, len(reports))
+	list, err := s.gather(ctx, tx, reports, results)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.decide(ctx, tx, list); err != nil {
+		return nil, nil, err
+	}
+	var (
+		moves        []commands.Move
+		open, unsent []*ending
+	)
+	for i, e := range list {
+		if e == nil {
+			continue
+		}
+		m := e.move()
+		moves = append(moves, m)
+		results[i].finished = &Finished{
+			Number: e.number(), Decision: e.decision, State: m.To, RetryIn: max(0, m.NextAttemptAt.Sub(e.command.Now)),
+		}
+		if e.report.Number > 0 {
+			open = append(open, e)
+		} else {
+			unsent = append(unsent, e)
+		}
+	}
+	if err := s.closeOpen(ctx, tx, open); err != nil {
+		return nil, nil, err
+	}
+	if err := s.insertUnsent(ctx, tx, unsent); err != nil {
+		return nil, nil, err
+	}
+	moved, err := s.commands.Move(ctx, tx, moves)
+	return results, moved, err
+}
+
+type finishResult struct {
+	finished *Finished
+	err      error
+}
+
+// openRow identifies an open attempt and when it began.
+type openRow struct {
+	CommandID uuid.UUID
+	Number    int
+	Epoch     int64
+	StartedAt time.Time
+	LatestEnd time.Time
+}
+
+// gather locks the commands, applies the fence and reads what came before.
+func (s *Store) gather(ctx context.Context, tx pgx.Tx, reports []Report, results []finishResult) ([]*ending, error) {
+	ids := pick(reports, func(r Report) uuid.UUID { return r.CommandID })
+	var (
+		locked map[uuid.UUID]commands.Locked
+		open   = make(map[uuid.UUID]openRow)
+	)
+	batch := &pgx.Batch{}
+	s.commands.QueueLock(batch, ids, func(list map[uuid.UUID]commands.Locked) { locked = list })
+	batch.Queue(`
+		SELECT command_id, number, epoch, started_at, latest_end FROM attempts
+		WHERE command_id = ANY($1) AND ended_at IS NULL`, ids).Query(func(rows pgx.Rows) error {
+		list, err := pgx.CollectRows(rows, pgx.RowToStructByName[openRow])
+		for _, o := range list {
+			open[o.CommandID] = o
+		}
+		return err
+	})
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return nil, fmt.Errorf("finish attempts: %w", err)
+	}
+	var earlier []uuid.UUID
+	list := make([]*ending, len(reports))
+	for i, r := range reports {
+		c, known := locked[r.CommandID]
+		e := &ending{report: r, command: c, startedAt: c.Now, latestEnd: c.Now}
+		if err := e.admit(known, open); err != nil {
+			results[i].err = err
+			continue
+		}
+		delete(locked, r.CommandID) // a second report of it in this batch is out of place
+		delete(open, r.CommandID)
+		list[i] = e
+		if e.number() > 1 {
+			earlier = append(earlier, c.ID)
+		}
+	}
+	history, err := s.commands.History(ctx, tx, earlier)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list {
+		if e == nil {
+			continue
+		}
+		e.past = history[e.command.ID]
+		if e.operation, err = s.commands.Operation(ctx, e.command.UpstreamID, e.command.ProfileVersion, e.command.Operation); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// admit is the fence: a begun attempt must still be open under the epoch it was
+// begun under; one that never began needs a command that still waits for it.
+func (e *ending) admit(known bool, open map[uuid.UUID]openRow) error {
+	if e.report.Number == 0 {
+		if !known || e.command.State != outcome.StatePending {
+			return ErrNotPending
+		}
+		e.startedAt = e.command.Now.Add(-e.report.Elapsed)
+		if e.report.Lost { // nobody knows when: at any time since its acceptance
+			e.startedAt = e.command.CreatedAt
+		}
+		return nil
+	}
+	o, ok := open[e.report.CommandID]
+	if !known || !ok || o.Number != e.report.Number || o.Epoch != e.report.Epoch {
+		return ErrFenced
+	}
+	e.startedAt, e.latestEnd = o.StartedAt, o.LatestEnd
+	return nil
+}
+
+// number is the attempt's own; one that never began takes the next.
+func (e *ending) number() int {
+	if e.report.Number > 0 {
+		return e.report.Number
+	}
+	return e.command.Attempts + 1
+}
+
+// attempt is this attempt as the rules see it.
+func (e *ending) attempt() outcome.Attempt {
+	return outcome.Attempt{
+		StartedAt: e.startedAt, EndedAt: e.endedAt(), Evidence: e.report.Evidence, Category: e.report.Category,
+		Status: e.report.Status, Answer: e.report.Answer, RetryAfter: e.report.RetryAfter, RefreshedAuth: e.report.RefreshedAuth,
+	}
+}
+
+// endedAt is the start plus what the reporter's own clock measured, which an
+// outage between the answer and its recording does not stretch.
+func (e *ending) endedAt() time.Time {
+	if e.report.Lost || e.report.Elapsed <= 0 {
+		return e.command.Now
+	}
+	if t := e.startedAt.Add(e.report.Elapsed); t.Before(e.command.Now) {
+		return t
+	}
+	return e.command.Now
+}
+
+// decide asks the rules about every item. Those that want to retry pay from
+// their upstream's budget, one after the other, and may be told to wait.
+func (s *Store) decide(ctx context.Context, tx pgx.Tx, list []*ending) error {
+	var charged []int64
+	for _, e := range list {
+		if e == nil {
+			continue
+		}
+		e.prepare()
+		e.decision = outcome.Decide(e.facts)
+		if e.decision.Verdict == outcome.VerdictRetry || e.report.Status == 429 {
+			charged = append(charged, e.command.UpstreamID)
+		}
+	}
+	if len(charged) == 0 {
+		return nil
+	}
+	buckets, err := s.lockBuckets(ctx, tx, charged)
+	if err != nil {
+		return err
+	}
+	for _, e := range list {
+		if e == nil {
+			continue
+		}
+		b := buckets[e.command.UpstreamID]
+		if b == nil {
+			continue
+		}
+		if e.decision.Verdict == outcome.VerdictRetry {
+			e.facts.BudgetTokens, e.facts.NextTokenIn = b.tokens, b.nextIn()
+			if e.decision = outcome.Decide(e.facts); e.decision.Verdict == outcome.VerdictRetry {
+				b.take()
+			}
+		}
+		e.tokens = b.tokens
+		if err := s.throttle(ctx, e, b); err != nil {
+			return err
+		}
+	}
+	return s.storeBuckets(ctx, tx, buckets)
+}
+
+// prepare gathers the facts. A lost attempt may be under way until its latest
+// end, so that whatever follows it is judged as of then.
+func (e *ending) prepare() {
+	past := append(e.past[:len(e.past):len(e.past)], commands.Past{
+		Number: e.number(), LatestEnd: e.latestEnd, Reference: e.report.Reference, Code: e.report.Code,
+		Message: e.report.Message, Attempt: e.attempt(),
+	})
+	e.facts = commands.FactsOf(e.operation, e.command, past)
+	e.facts.BudgetTokens = 1
+	e.facts.Random = rand.Float64
+	if e.report.Lost && e.latestEnd.After(e.facts.Now) {
+		e.facts.Now = e.latestEnd
+	}
+	e.past = past
+}
+
+// throttle holds back the whole upstream where it asked for a pause.
+func (s *Store) throttle(ctx context.Context, e *ending, b *bucket) error {
+	if e.report.Status != 429 || e.report.RetryAfter == "" {
+		return nil
+	}
+	up, err := s.upstream(ctx, e.command.UpstreamID)
+	if err != nil {
+		return fmt.Errorf("throttle upstream %d: %w", e.command.UpstreamID, err)
+	}
+	if wait, ok := outcome.RetryAfter(e.report.RetryAfter, e.command.Now); ok && up.Profile.Retry.ThrottlePausesUpstream {
+		b.throttle(e.command.Now.Add(wait))
+	}
+	return nil
+}
+
+// move turns the decision into the command's step.
+func (e *ending) move() commands.Move {
+	m := commands.Move{Command: e.command, Attempts: e.number()}
+	if e.report.Lost {
+		m.BlockedUntil = &e.latestEnd
+	}
+	switch e.decision.Verdict {
+	case outcome.VerdictRetry, outcome.VerdictWaitBudget:
+		m.To, m.NextAttemptAt, m.WaitFor = outcome.StatePending, e.decision.RetryAt, commands.WaitBackoff
+		if e.decision.Verdict == outcome.VerdictWaitBudget {
+			m.WaitFor = commands.WaitRetryToken
+		}
+	default:
+		m.To = e.decision.Outcome.State
+		by := outcome.DecidedByAttempt
+		if e.decision.Reason == outcome.ReasonCancelRequested {
+			by = outcome.DecidedByCancel
+		}
+		m.Outcome = commands.FinalOf(*e.decision.Outcome, e.decision.Reason, by, e.past)
+	}
+	return m
+}
+
+// notes are what was noticed while reading the answer and while deciding.
+func (e *ending) notes() *string {
+	notes := append(e.report.Notes[:len(e.report.Notes):len(e.report.Notes)], e.decision.Notes...)
+	if len(notes) == 0 {
+		return nil
+	}
+	data, _ := json.Marshal(notes) // strings always encode
+	return new(string(data))
+}
+
+func (e *ending) retryAt() *time.Time {
+	if e.decision.RetryAt.IsZero() {
+		return nil
+	}
+	return &e.decision.RetryAt
+}
+
+func (e *ending) waitMS() *int64 {
+	if e.decision.RetryAt.IsZero() {
+		return nil
+	}
+	return new(e.decision.Wait.Milliseconds())
+}

@@ -1,0 +1,98 @@
+package attempts
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"executor/commands"
+	"executor/outcome"
+)
+
+// Start asks to begin an attempt: everything that must stand on record before
+// the first byte leaves.
+type Start struct {
+	CommandID     uuid.UUID
+	Request       string // json: method, url and headers as sent, redacted
+	BytesTotal    int64
+	BodySHA256    []byte
+	RefreshedAuth bool          // a credential was fetched anew for it after a 401
+	Total         time.Duration // the longest the exchange may take
+}
+
+// Begun is a committed open attempt: the permission to send, once.
+type Begun struct {
+	Command   commands.Locked
+	Number    int
+	Epoch     int64
+	StartedAt time.Time // of the database
+	Opened    time.Time // monotonic, taken before the transaction
+	SendBy    time.Time // monotonic: no first byte after it
+	SendWall  time.Time // the same by the wall clock
+	Deadline  time.Duration
+}
+
+// Refusal says why an attempt was not begun. Nothing was sent and nothing
+// changed, but where the command was closed or its wait prolonged.
+type Refusal struct {
+	Why   string
+	Again time.Duration // when to ask again; 0 is never: the row has moved on
+}
+
+func (r *Refusal) Error() string { return "attempt not begun: " + r.Why }
+
+// Report is how an attempt ended.
+type Report struct {
+	CommandID uuid.UUID
+	Number    int   // 0: it never began, and its row is written with its end
+	Epoch     int64 // the lease it was begun under: the fence
+	Elapsed   time.Duration
+	Start     Start // of an attempt that never began
+	Lost      bool  // its process is gone: it may be under way until its latest end
+	Ending
+}
+
+// Ending is what is kept of an attempt's end.
+type Ending struct {
+	Evidence        outcome.Evidence
+	Stage           outcome.Stage
+	Category        outcome.Category
+	Detail          string
+	Answer          outcome.Answer
+	Status          int
+	RetryAfter      string
+	RefreshedAuth   bool
+	Reference       string
+	Code            string
+	Message         string
+	BytesHandedOver int64
+	ResponseHeaders *string // json
+	ResponseBody    []byte
+	Truncated       bool
+	ResponseSHA256  []byte
+	ResponseBytes   int64
+	Addresses       *string // json
+	Timings         *string // json
+	Remote          string
+	Protocol        string
+	Reused          bool
+	Notes           []string
+}
+
+// Finished is what became of the command.
+type Finished struct {
+	Number   int
+	Decision outcome.Decision
+	State    outcome.State
+	RetryIn  time.Duration // to the next attempt, where there is one
+	Priority commands.Priority
+}
+
+// pick picks one column of rows.
+func pick[R, T any](rows []R, value func(R) T) []T {
+	column := make([]T, len(rows))
+	for i, r := range rows {
+		column[i] = value(r)
+	}
+	return column
+}

@@ -1,0 +1,288 @@
+package attempts_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"executor/attempts"
+	"executor/commands"
+	"executor/internal/egress"
+	"executor/internal/testkit"
+	"executor/upstreams"
+)
+
+// patience bounds waits for events that take moments.
+const patience = 60 * time.Second
+
+// wireLog is what an upstream saw: one entry a request.
+type wireLog struct {
+	mu       sync.Mutex
+	requests []seenRequest
+}
+
+type seenRequest struct {
+	Method, Path, Key, Authorization, Body string
+}
+
+func (l *wireLog) add(r *http.Request) seenRequest {
+	body, _ := io.ReadAll(r.Body)
+	s := seenRequest{r.Method, r.URL.RequestURI(), r.Header.Get("Idempotency-Key"), r.Header.Get("Authorization"), string(body)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.requests = append(l.requests, s)
+	return s
+}
+
+func (l *wireLog) all() []seenRequest {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]seenRequest(nil), l.requests...)
+}
+
+// of returns the requests that carried a key.
+func (l *wireLog) of(key string) []seenRequest {
+	var list []seenRequest
+	for _, r := range l.all() {
+		if r.Key == key {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// upstream is a real HTTP server that logs every request it read.
+type upstream struct {
+	*httptest.Server
+	wireLog
+}
+
+// newUpstream serves handler; n counts the requests of one key from 1.
+func newUpstream(t testing.TB, handler func(w http.ResponseWriter, r *http.Request, n int)) *upstream {
+	u := &upstream{}
+	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s := u.add(r)
+		handler(w, r, len(u.of(s.Key)))
+	}))
+	t.Cleanup(u.Close)
+	return u
+}
+
+// drop ends the connection without an answer.
+func drop(w http.ResponseWriter) {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	_ = conn.(*net.TCPConn).SetLinger(0)
+	_ = conn.Close()
+}
+
+// profileOf is a profile for a server on loopback, with short waits. extra
+// lines are appended to the profile's top level.
+func profileOf(name, baseURL, extra string) string {
+	return fmt.Sprintf(`version: 1
+upstream: %s
+base_url: %s
+egress: {allow: [127.0.0.0/8]}
+timeouts: {connect: 2s, tls: 2s, response_header: 2s, total: 4s}
+deadline: 1m
+retry:
+  max_attempts: 4
+  min_attempt_window: 100ms
+  backoff: {initial: 20ms, max: 100ms, jitter: full}
+%s
+operations:
+  pay:
+    method: POST
+    path: /payments
+    body: json
+    idempotency:
+      kind: keyed
+      key: {in: header, name: Idempotency-Key}
+      retention: 24h
+    result: {reference: json.id}
+    rejection: {code: json.code, message: json.message}
+  charge:
+    method: POST
+    path: /charges
+    body: json
+  rename:
+    method: PUT
+    path: /accounts/{account}
+    body: json
+    idempotency: {kind: natural}
+  balance:
+    method: GET
+    path: /accounts/{account}
+    body: none
+    idempotency: {kind: safe}
+`, name, baseURL, extra)
+}
+
+// process is one process's worth of the program below the API.
+type process struct {
+	pool     *pgxpool.Pool
+	commands *commands.Store
+	ups      *upstreams.Store
+	engine   *attempts.Engine
+}
+
+type options struct {
+	leaseTTL time.Duration
+	drain    time.Duration
+	idle     bool // no engine: submissions go to the queue
+}
+
+// startProcess builds and starts a process on the database.
+func startProcess(t testing.TB, pool *pgxpool.Pool, o options) *process {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	if os.Getenv("EXECUTOR_TEST_LOG") != "" {
+		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	ups := upstreams.NewStore(pool)
+	jobs, err := attempts.NewInserter(pool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmds := commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Log: log})
+	p := &process{pool: pool, commands: cmds, ups: ups}
+	if o.idle {
+		t.Cleanup(cmds.Close)
+		return p
+	}
+	guard := egress.NewGuard(egress.GuardConfig{})
+	p.engine, err = attempts.NewEngine(attempts.EngineConfig{
+		Pool: pool, Commands: cmds, Upstreams: ups, Sender: attempts.NewSender(attempts.SenderConfig{Guard: guard}),
+		Secrets: egress.NewSecrets(os.Getenv, ""), Tokens: egress.NewTokens(egress.TokensConfig{Guard: guard}),
+		Instance: "test-" + uuid.NewString(), LeaseTTL: o.leaseTTL, Drain: o.drain, Log: log,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmds.SetStarter(p.engine)
+	if err := p.engine.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.stop()
+		cmds.Close()
+	})
+	return p
+}
+
+func (p *process) stop() {
+	if p.engine != nil {
+		_ = p.engine.Stop(context.Background())
+		p.engine = nil
+	}
+}
+
+// database is a fresh one that belongs to deployment "test".
+func database(t testing.TB) *pgxpool.Pool {
+	t.Helper()
+	pool := testkit.Database(t)
+	if _, err := attempts.NewDeployment(pool, "test", nil).Adopt(context.Background(), "test"); err != nil {
+		t.Fatal(err)
+	}
+	return pool
+}
+
+// apply applies a profile and waits until every given process knows it.
+func (p *process) apply(t testing.TB, source string) upstreams.Upstream {
+	t.Helper()
+	profile, err := upstreams.Parse("test.yaml", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, _, err := p.ups.Apply(context.Background(), profile, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// submission is a keyed payment.
+func submission(key, operation string) commands.Submission {
+	s := commands.Submission{
+		Tenant: "default", Key: key, Upstream: "up", Operation: operation, Actor: "test",
+		Body: []byte(`{"amount":100}`), HasBody: true,
+	}
+	switch operation {
+	case "rename":
+		s.Params = map[string]string{"account": "a1"}
+	case "balance":
+		s.Params, s.Body, s.HasBody = map[string]string{"account": "a1"}, nil, false
+	}
+	return s
+}
+
+func (p *process) submit(t testing.TB, s commands.Submission) commands.Command {
+	t.Helper()
+	a, err := p.commands.Submit(context.Background(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Command
+}
+
+// final waits for a command's outcome.
+func (p *process) final(t testing.TB, id uuid.UUID) commands.Command {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c, err := p.commands.Wait(ctx, "default", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.Final() {
+		t.Fatalf("command %s is still %s after %s, waiting %+v", id, c.State, patience, c.Waiting)
+	}
+	return c
+}
+
+func (p *process) attempts(t testing.TB, id uuid.UUID) []commands.Attempt {
+	t.Helper()
+	list, err := p.commands.Attempts(context.Background(), "default", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// eventually waits for a condition that an event elsewhere brings about.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("%s did not happen within %s", what, patience)
+		}
+	}
+}
+
+func evidences(list []commands.Attempt) string {
+	var words []string
+	for _, a := range list {
+		words = append(words, fmt.Sprintf("%s/%s/%s", a.Evidence, a.Category, a.Answer))
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,276 @@
+package attempts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/google/uuid"
+
+	"executor/commands"
+	"executor/internal/egress"
+	"executor/internal/groupcommit"
+	"executor/outcome"
+)
+
+// nearWait is the longest pause that the finishing process itself keeps; beyond
+// it the queue alone wakes the command.
+const nearWait = 30 * time.Second
+
+// credentialWait is how often a command whose credential is missing looks for it.
+const credentialWait = 15 * time.Second
+
+// run makes one attempt, from a due command to its recorded end. It runs in a
+// goroutine of its own, on a context that neither a shutdown nor the queue
+// ends: the attempt has its own deadline.
+func (e *Engine) run(l *lane, it *item) {
+	ctx := context.Background()
+	f := &flight{id: it.id}
+	e.flights.add(f)
+	defer e.flights.remove(f)
+	r, next := e.guarded(ctx, it, f)
+	l.finished(it, r, next)
+}
+
+// guarded keeps a panic from taking the process along: the attempt ends by
+// what its gate says.
+func (e *Engine) guarded(ctx context.Context, it *item, f *flight) (r ran, next *item) {
+	defer func() {
+		if p := recover(); p != nil {
+			e.log.Error("attempt panicked", "command_id", it.id, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			r, next = e.afterPanic(ctx, f), nil
+		}
+	}()
+	return e.attempt(ctx, it, f)
+}
+
+// flight is an attempt under way in this process.
+type flight struct {
+	id     uuid.UUID
+	begun  *Begun // set once the open attempt is committed
+	opened bool   // its gate let something through
+}
+
+// attempt goes through the steps of the package's documentation.
+func (e *Engine) attempt(ctx context.Context, it *item, f *flight) (ran, *item) {
+	w, err := e.take(ctx, it)
+	if errors.Is(err, errGone) {
+		return ran{}, nil
+	}
+	if err != nil {
+		return e.trouble(it, err)
+	}
+	w.refreshed = it.refreshed
+	if err := e.pin(ctx, w); err != nil {
+		return e.unready(ctx, it, w, err)
+	}
+	if err := e.dress(ctx, w); err != nil {
+		return e.unready(ctx, it, w, err)
+	}
+	if _, err := Encode(w.request, w.target); err != nil {
+		return e.unsent(ctx, it, w, InvalidRequest(err), time.Now())
+	}
+	asked := time.Now()
+	conn, seen, ok := e.sender.Dial(ctx, w.target)
+	if !ok {
+		return e.unsent(ctx, it, w, seen, asked)
+	}
+	begun, err := e.store.Begin(ctx, w.start)
+	if err != nil {
+		e.sender.Release(conn)
+		return e.notBegun(ctx, it, w, err)
+	}
+	f.begun = begun
+	seen = e.sender.Send(ctx, conn, w.request, e.gate(begun, f), e.deadline(w, begun))
+	report := Report{
+		CommandID: w.ID, Number: begun.Number, Epoch: begun.Epoch, Elapsed: time.Since(begun.Opened), Ending: endingOf(w, begun.Number, seen),
+	}
+	return e.finish(ctx, it, w, report)
+}
+
+// take gives what the accepting process kept, or reads the command.
+func (e *Engine) take(ctx context.Context, it *item) (*work, error) {
+	if it.prepared != nil {
+		return &work{Prepared: *it.prepared}, nil
+	}
+	return e.store.load(ctx, it.id)
+}
+
+// gate is the last look before the first byte: at the lease and at the clocks.
+// A process that was stopped in between does not send.
+func (e *Engine) gate(b *Begun, f *flight) Gate {
+	return func() error {
+		epoch, _, held := e.lease.Held()
+		switch {
+		case !held || epoch != b.Epoch:
+			return errors.New("the lease lapsed before the first byte")
+		case expired(b.SendBy, b.SendWall):
+			return errors.New("the send deadline passed before the first byte")
+		}
+		f.opened = true
+		return nil
+	}
+}
+
+// deadline is the end of the exchange: the profile's total, or the command's
+// own deadline where that comes first.
+func (e *Engine) deadline(w *work, b *Begun) time.Time {
+	return earliest(time.Now().Add(w.target.Timeouts.Total), b.Opened.Add(b.Deadline))
+}
+
+// unready is a command that cannot be sent for want of a credential. A missing
+// secret is no attempt: the command waits for it until its deadline. A token
+// endpoint that fails is an attempt that was not sent.
+func (e *Engine) unready(ctx context.Context, it *item, w *work, err error) (ran, *item) {
+	var refused *egress.TokenError
+	switch {
+	case errors.As(err, &refused):
+		o := notSent(outcome.StageAdmission, outcome.CategoryAuthFailure, refused.Error())
+		return e.unsent(ctx, it, w, o, time.Now())
+	case errors.Is(err, egress.ErrMissing), errors.Is(err, egress.ErrReference):
+		e.log.Warn("credential missing", "command_id", w.ID, "upstream_id", w.UpstreamID, "error", err)
+		if err := e.commands.Park(ctx, w.ID, commands.WaitCredential, credentialWait); err != nil {
+			return e.trouble(it, err)
+		}
+		return ran{}, nil
+	default:
+		return e.trouble(it, err)
+	}
+}
+
+// unsent records an attempt that provably never left.
+func (e *Engine) unsent(ctx context.Context, it *item, w *work, o Observation, since time.Time) (ran, *item) {
+	return e.finish(ctx, it, w, Report{
+		CommandID: w.ID, Elapsed: time.Since(since), Start: w.start, Ending: endingOf(w, w.attempts+1, o),
+	})
+}
+
+// notBegun: nothing was sent. An unknown commit is settled before anything
+// else may happen to the command.
+func (e *Engine) notBegun(ctx context.Context, it *item, w *work, err error) (ran, *item) {
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
+		e.log.Debug("attempt not begun", "command_id", w.ID, "why", refusal.Why, "again", refusal.Again)
+		if refusal.Again <= 0 {
+			return ran{}, nil
+		}
+		return e.later(it, refusal.Again)
+	}
+	if errors.Is(err, groupcommit.ErrUnknown) {
+		e.log.Warn("attempt's begin is unconfirmed; nothing is sent under it", "command_id", w.ID, "error", err)
+		epoch, _, _ := e.lease.Held()
+		ending := notSentEnding(outcome.StageAdmission, outcome.CategoryNone, "begin_unconfirmed: the commit's answer was lost, nothing was sent")
+		e.untilKnown(ctx, func() error { return e.store.Unconfirmed(ctx, w.start, epoch, ending) })
+		return e.later(it, recheck)
+	}
+	return e.trouble(it, err)
+}
+
+// later asks for the command again after a while.
+func (e *Engine) later(it *item, wait time.Duration) (ran, *item) {
+	next := &item{id: it.id, due: time.Now().Add(wait), priority: it.priority, prepared: it.prepared, refreshed: it.refreshed}
+	return ran{again: wait}, next
+}
+
+// trouble is a fault of our own side, the database away for instance: nothing
+// was sent and nothing is known to have changed.
+func (e *Engine) trouble(it *item, err error) (ran, *item) {
+	e.log.Error("attempt could not be prepared", "command_id", it.id, "error", err)
+	_, next := e.later(it, recheck)
+	return ran{err: err}, next
+}
+
+// finish records the end, however long the database is away, and never sends
+// again. What another process closed meanwhile becomes late evidence.
+func (e *Engine) finish(ctx context.Context, it *item, w *work, r Report) (ran, *item) {
+	var (
+		done *Finished
+		err  error
+	)
+	e.untilKnown(ctx, func() error {
+		done, err = e.store.Finish(ctx, r)
+		if errors.Is(err, ErrFenced) || errors.Is(err, ErrNotPending) {
+			return nil
+		}
+		return err
+	})
+	switch {
+	case errors.Is(err, ErrNotPending):
+		e.log.Info("an attempt that was not sent found its command moved on", "command_id", r.CommandID, "category", r.Category)
+		return ran{}, nil
+	case errors.Is(err, ErrFenced):
+		e.late(ctx, r)
+		return ran{}, nil
+	case err != nil:
+		return ran{err: err}, nil // the process ends; the lease's lapse closes the attempt
+	}
+	e.observe(w, r, done)
+	return ran{}, e.next(it, w, done)
+}
+
+// next keeps a near wait in this process, so that it starts on time; the job
+// behind it finds nothing due.
+func (e *Engine) next(it *item, w *work, done *Finished) *item {
+	refresh := done.Decision.Reason == outcome.ReasonAuthRefresh
+	if refresh && w.tokenKey != "" {
+		e.tokens.Invalidate(w.tokenKey, w.token)
+	}
+	if done.State != outcome.StatePending || done.RetryIn > nearWait {
+		return nil
+	}
+	return &item{id: it.id, due: time.Now().Add(done.RetryIn), priority: it.priority, refreshed: refresh}
+}
+
+// late hands over what a fenced attempt saw.
+func (e *Engine) late(ctx context.Context, r Report) {
+	e.untilKnown(ctx, func() error {
+		effect, err := e.store.Learn(ctx, r.CommandID, knowledgeOf(r, e.lease.instance))
+		if err == nil {
+			e.log.Warn("late evidence", "command_id", r.CommandID, "attempt", r.Number, "evidence", r.Evidence, "answer", r.Answer, "effect", effect)
+		}
+		return err
+	})
+}
+
+// afterPanic closes the attempt by what is certain: nothing left before the
+// gate let it through.
+func (e *Engine) afterPanic(ctx context.Context, f *flight) ran {
+	r := Report{CommandID: f.id, Ending: notSentEnding(outcome.StageAdmission, outcome.CategoryRequestInvalid, "executor_error: preparing the request failed")}
+	if f.begun != nil {
+		r.Number, r.Epoch, r.Elapsed = f.begun.Number, f.begun.Epoch, time.Since(f.begun.Opened)
+		if f.opened {
+			r.Ending = lostEnding("executor_error: the attempt broke off in our own code")
+		}
+	} else {
+		r.Start = Start{CommandID: f.id, Request: `{}`, BodySHA256: []byte{}}
+	}
+	e.untilKnown(ctx, func() error {
+		_, err := e.store.Finish(ctx, r)
+		if errors.Is(err, ErrFenced) || errors.Is(err, ErrNotPending) {
+			return nil
+		}
+		return err
+	})
+	return ran{}
+}
+
+// untilKnown repeats a guarded write until its outcome is known. It gives up
+// only when the process itself must end.
+func (e *Engine) untilKnown(ctx context.Context, write func() error) {
+	wait := 50 * time.Millisecond
+	for {
+		err := write()
+		if err == nil {
+			return
+		}
+		e.log.Error("the database did not confirm; repeating", "error", err, "again_in", wait)
+		select {
+		case <-time.After(wait):
+		case <-e.quit:
+			return
+		}
+		wait = min(2*wait, 2*time.Second)
+	}
+}

@@ -1,0 +1,116 @@
+package attempts
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"executor/commands"
+	"executor/outcome"
+	"executor/upstreams"
+)
+
+// endingOf reads an observation through the profile, and keeps of it what may
+// and can be kept: bounded and redacted.
+func endingOf(w *work, number int, o Observation) Ending {
+	e := Ending{
+		Evidence: o.Evidence, Stage: o.Stage, Category: o.Category, Detail: o.Detail, Status: o.Status, RefreshedAuth: w.refreshed,
+		BytesHandedOver: o.BytesHandedOver, Remote: o.Remote, Protocol: o.Protocol, Reused: o.Reused, Notes: o.Notes,
+		Truncated: o.Truncated, ResponseBytes: o.BodyBytes, ResponseSHA256: o.BodySHA256,
+		Addresses: addressesOf(o), Timings: encoded(o.Timings.Milliseconds()),
+	}
+	r, ok := o.Response(number)
+	if !ok {
+		return e
+	}
+	j := w.operation.Judge(r)
+	e.Answer = AnswerOf(o, j)
+	e.Reference, e.Code, e.Message = bounded(j.Reference), bounded(j.Code), bounded(j.Message)
+	e.RetryAfter = bounded(o.Header.Get("Retry-After"))
+	e.Notes = append(e.Notes, j.Notes...)
+	if e.Answer != j.Answer {
+		e.Notes = append(e.Notes, "the profile reads this response as "+string(j.Answer)+", which this exchange cannot bear out")
+	}
+	e.ResponseHeaders = encoded(redactHeaders(w.operation, o.Header))
+	e.ResponseBody = w.operation.RedactBody(o.Body, false)
+	if stored := w.target.Limits.StoredResponseBytes; stored > 0 && int64(len(e.ResponseBody)) > stored {
+		e.ResponseBody, e.Truncated = e.ResponseBody[:stored], true
+	}
+	return e
+}
+
+func redactHeaders(op *upstreams.Operation, header http.Header) http.Header {
+	var flat []upstreams.Header
+	for name, values := range header {
+		for _, v := range values {
+			flat = append(flat, upstreams.Header{Name: name, Value: v})
+		}
+	}
+	kept := make(http.Header, len(header))
+	for _, h := range op.Redact(flat) {
+		kept[h.Name] = append(kept[h.Name], h.Value)
+	}
+	return kept
+}
+
+func addressesOf(o Observation) *string {
+	if len(o.Addresses) == 0 {
+		return nil
+	}
+	list := make([]commands.Address, len(o.Addresses))
+	for i, a := range o.Addresses {
+		list[i] = commands.Address{Address: a.Address, Category: a.Category, Detail: a.Detail}
+	}
+	return encoded(list)
+}
+
+// encoded is for values that always encode.
+func encoded(v any) *string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	return new(string(data))
+}
+
+// knowledgeOf turns the end of a fenced attempt into late evidence.
+func knowledgeOf(r Report, instance string) commands.Knowledge {
+	return commands.Knowledge{
+		Source: outcome.DecidedByLateEvidence, Actor: instance, Attempt: r.Number, Evidence: r.Evidence, Category: r.Category,
+		Answer: r.Answer, Status: r.Status, RetryAfter: r.RetryAfter, Reference: r.Reference, Code: r.Code, Message: r.Message,
+		Body: r.ResponseBody,
+		Observation: json.RawMessage(*encoded(struct {
+			Stage           outcome.Stage   `json:"stage"`
+			Detail          string          `json:"detail"`
+			BytesHandedOver int64           `json:"bytes_handed_over"`
+			ElapsedMS       int64           `json:"elapsed_ms"`
+			Headers         json.RawMessage `json:"response_headers,omitempty"`
+			Notes           []string        `json:"notes,omitempty"`
+		}{r.Stage, r.Detail, r.BytesHandedOver, r.Elapsed.Milliseconds(), raw(r.ResponseHeaders), r.Notes})),
+	}
+}
+
+func raw(text *string) json.RawMessage {
+	if text == nil {
+		return nil
+	}
+	return json.RawMessage(*text)
+}
+
+// notSentEnding is the end of an attempt that provably never left.
+func notSentEnding(stage outcome.Stage, category outcome.Category, detail string) Ending {
+	return Ending{Evidence: outcome.EvidenceNotSent, Stage: stage, Category: category, Detail: bounded(detail)}
+}
+
+// lostEnding is the end of an attempt whose process is gone: it may have been
+// sent.
+func lostEnding(detail string) Ending {
+	return Ending{Evidence: outcome.EvidenceSentNoResponse, Stage: outcome.StageWrite, Category: outcome.CategoryExecutorLost, Detail: detail}
+}
+
+// expired asks both clocks: one stands still while the machine is suspended,
+// the other can be set.
+func expired(mono, wall time.Time) bool {
+	now := time.Now()
+	return now.After(mono) || now.Round(0).After(wall)
+}

@@ -1,0 +1,265 @@
+package attempts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"executor/commands"
+	"executor/internal/groupcommit"
+	"executor/upstreams"
+)
+
+// batchRows bounds how many attempts share one commit.
+const batchRows = 128
+
+// recheck is how soon a command that something general holds back is asked
+// about again.
+const recheck = time.Second
+
+// Store keeps the attempts. Its Begin and Finish are grouped: many attempts
+// share one commit, each still waits for its own.
+type Store struct {
+	pool      *pgxpool.Pool
+	commands  *commands.Store
+	upstreams *upstreams.Store
+	lease     *Lease
+	instance  string
+	stopping  atomic.Bool
+
+	begins   *groupcommit.Group[Start, beginResult]
+	finishes *groupcommit.Group[Report, finishResult]
+
+	mu     sync.Mutex
+	newest map[int64]upstreams.Upstream
+}
+
+// NewStore builds a Store that begins attempts under the lease.
+func NewStore(pool *pgxpool.Pool, cmds *commands.Store, ups *upstreams.Store, lease *Lease) *Store {
+	s := &Store{pool: pool, commands: cmds, upstreams: ups, lease: lease, instance: lease.instance, newest: make(map[int64]upstreams.Upstream)}
+	s.begins = groupcommit.New(batchRows, s.flushBegins)
+	s.finishes = groupcommit.New(batchRows, s.flushFinishes)
+	return s
+}
+
+// Begin commits an open attempt, which is the permission to send it once. A
+// *Refusal means that nothing may be sent; groupcommit.ErrUnknown that an open
+// attempt may stand on record, under which nothing may be sent either.
+func (s *Store) Begin(ctx context.Context, start Start) (*Begun, error) {
+	r, err := s.begins.Do(ctx, start)
+	if err != nil {
+		return nil, fmt.Errorf("begin attempt of command %s: %w", start.CommandID, err)
+	}
+	if r.refusal != nil {
+		return nil, r.refusal
+	}
+	return r.begun, nil
+}
+
+// Finish closes an attempt and moves its command. ErrFenced and ErrNotPending
+// are final; after any other error the same call may be repeated until it is
+// known: it is guarded by the open row.
+func (s *Store) Finish(ctx context.Context, r Report) (*Finished, error) {
+	res, err := s.finishes.Do(ctx, r)
+	if err == nil {
+		err = res.err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("finish attempt %d of command %s: %w", r.Number, r.CommandID, err)
+	}
+	return res.finished, nil
+}
+
+// flushBegins measures the send deadline from before anything is asked of the
+// database, so that the local moment is never the later one.
+func (s *Store) flushBegins(ctx context.Context, starts []Start) []groupcommit.Result[beginResult] {
+	opened := time.Now()
+	epoch, until, held := s.lease.Held()
+	if !held {
+		results := make([]groupcommit.Result[beginResult], len(starts))
+		for i := range results {
+			results[i].Value.refusal = &Refusal{Why: "the lease is not held", Again: recheck}
+		}
+		return results
+	}
+	var moved []commands.Moved
+	results := groupcommit.Run(ctx, s.pool, starts, func(ctx context.Context, tx pgx.Tx, starts []Start) ([]groupcommit.Result[beginResult], error) {
+		list, m, err := s.begin(ctx, tx, epoch, starts)
+		moved = append(moved, m...)
+		return asResults(list), err
+	})
+	s.commands.Changed(moved)
+	for _, r := range results {
+		if b := r.Value.begun; b != nil {
+			b.Opened = opened
+			b.SendBy = earliest(opened.Add(sendWindow), until, opened.Add(b.Deadline))
+			b.SendWall = b.SendBy.Round(0)
+		}
+	}
+	return results
+}
+
+func (s *Store) flushFinishes(ctx context.Context, reports []Report) []groupcommit.Result[finishResult] {
+	var moved []commands.Moved
+	results := groupcommit.Run(ctx, s.pool, reports, func(ctx context.Context, tx pgx.Tx, reports []Report) ([]groupcommit.Result[finishResult], error) {
+		list, m, err := s.finish(ctx, tx, reports)
+		moved = append(moved, m...)
+		return asResults(list), err
+	})
+	s.commands.Changed(moved)
+	return results
+}
+
+func asResults[R any](list []R) []groupcommit.Result[R] {
+	results := make([]groupcommit.Result[R], len(list))
+	for i, v := range list {
+		results[i].Value = v
+	}
+	return results
+}
+
+func earliest(first time.Time, others ...time.Time) time.Time {
+	for _, t := range others {
+		if t.Before(first) {
+			first = t
+		}
+	}
+	return first
+}
+
+// Unconfirmed settles a Begin whose commit is unknown. Nothing was sent under
+// it: if the open attempt stands on record it is closed as not sent. Locking
+// the command queues behind the transaction in doubt, so the answer is final.
+func (s *Store) Unconfirmed(ctx context.Context, start Start, epoch int64, e Ending) error {
+	var number int
+	err := s.commit(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		number = 0
+		if _, err := s.commands.Lock(ctx, tx, []uuid.UUID{start.CommandID}); err != nil {
+			return err
+		}
+		err := tx.QueryRow(ctx, `
+			SELECT number FROM attempts WHERE command_id = $1 AND epoch = $2 AND ended_at IS NULL`,
+			start.CommandID, epoch).Scan(&number)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	if err != nil || number == 0 {
+		return err
+	}
+	_, err = s.Finish(ctx, Report{CommandID: start.CommandID, Number: number, Epoch: epoch, Ending: e})
+	if errors.Is(err, ErrFenced) {
+		return nil
+	}
+	return err
+}
+
+// Learn hands what a fenced attempt saw to the command as late evidence.
+func (s *Store) Learn(ctx context.Context, id uuid.UUID, k commands.Knowledge) (commands.Effect, error) {
+	var (
+		effect commands.Effect
+		moved  []commands.Moved
+	)
+	err := s.commit(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		effect, moved, err = s.commands.Learn(ctx, tx, id, k)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("late evidence about command %s: %w", id, err)
+	}
+	s.commands.Changed(moved)
+	return effect, nil
+}
+
+// Open is an attempt without an end.
+type Open struct {
+	CommandID  uuid.UUID
+	UpstreamID int64
+	Number     int
+	Epoch      int64
+}
+
+// OpenUnder lists the open attempts of an instance, whatever its epoch then.
+func (s *Store) OpenUnder(ctx context.Context, instance string) ([]Open, error) {
+	return s.open(ctx, `
+		SELECT a.command_id, a.upstream_id, a.number, a.epoch FROM attempts a JOIN leases l USING (epoch)
+		WHERE a.ended_at IS NULL AND l.instance = $1`, instance)
+}
+
+// OpenUnderEnded lists open attempts whose lease has ended.
+func (s *Store) OpenUnderEnded(ctx context.Context) ([]Open, error) {
+	return s.open(ctx, `
+		SELECT a.command_id, a.upstream_id, a.number, a.epoch FROM attempts a JOIN leases l USING (epoch)
+		WHERE a.ended_at IS NULL AND l.ended_at IS NOT NULL LIMIT 1000`)
+}
+
+func (s *Store) open(ctx context.Context, sql string, args ...any) ([]Open, error) {
+	rows, err := s.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read open attempts: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Open])
+	if err != nil {
+		return nil, fmt.Errorf("read open attempts: %w", err)
+	}
+	return list, nil
+}
+
+// EndLapsed ends the leases that have lapsed and returns how many. From then on
+// no attempt begins under them, and their open ones can be closed.
+func (s *Store) EndLapsed(ctx context.Context) (int64, error) {
+	tag, err := s.pool.Exec(ctx, `
+		UPDATE leases SET ended_at = clock_timestamp() WHERE epoch IN (
+			SELECT epoch FROM leases WHERE ended_at IS NULL AND expires_at < clock_timestamp()
+			ORDER BY epoch FOR UPDATE SKIP LOCKED)`)
+	if err != nil {
+		return 0, fmt.Errorf("end lapsed leases: %w", err)
+	}
+	return tag.RowsAffected(), nil
+}
+
+// setNewest takes the newest version of every upstream, read once a second.
+func (s *Store) setNewest(list []upstreams.Upstream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, u := range list {
+		s.newest[u.ID] = u
+	}
+}
+
+// upstream is the newest version of an upstream, at most a moment old.
+func (s *Store) upstream(ctx context.Context, id int64) (upstreams.Upstream, error) {
+	s.mu.Lock()
+	u, ok := s.newest[id]
+	s.mu.Unlock()
+	if ok {
+		return u, nil
+	}
+	u, err := s.upstreams.ByID(ctx, id)
+	if err != nil {
+		return u, fmt.Errorf("read upstream %d: %w", id, err)
+	}
+	s.setNewest([]upstreams.Upstream{u})
+	return u, nil
+}
+
+func (s *Store) draining() bool { return s.stopping.Load() }
+
+func (s *Store) commit(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return groupcommit.Commit(ctx, s.pool, func(tx pgx.Tx) error { return fn(ctx, tx) })
+}
+
+// Close waits for batches under way; nothing can be begun or finished after it.
+func (s *Store) Close() {
+	s.begins.Close()
+	s.finishes.Close()
+}

@@ -1,0 +1,127 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"executor/outcome"
+	"executor/upstreams"
+)
+
+// Past is one ended attempt as the rules see it: what was recorded, with the
+// newest late evidence laid over it.
+type Past struct {
+	Number    int
+	LatestEnd time.Time
+	Reference string
+	Code      string
+	Message   string
+	Wait      time.Duration // decided after it, before the next one
+	outcome.Attempt
+}
+
+// Querier reads, in a transaction or outside one.
+type Querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// History reads the ended attempts of commands, oldest first.
+func (s *Store) History(ctx context.Context, q Querier, ids []uuid.UUID) (map[uuid.UUID][]Past, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err := q.Query(ctx, `
+		SELECT a.command_id, a.number, a.started_at, a.ended_at, a.latest_end, a.refreshed_auth, a.settled_by <> '',
+			coalesce(f.evidence, a.evidence), coalesce(f.category, a.category), coalesce(f.answer, a.answer),
+			coalesce(f.status, a.status), coalesce(f.retry_after, a.retry_after), coalesce(f.reference, a.reference),
+			coalesce(f.code, a.rejection_code), coalesce(f.message, a.rejection_message), coalesce(a.wait_ms, 0)
+		FROM attempts a
+		LEFT JOIN LATERAL (
+			SELECT * FROM findings f
+			WHERE f.command_id = a.command_id AND f.attempt_number = a.number AND f.source = 'late_evidence'
+			ORDER BY f.id DESC LIMIT 1) f ON true
+		WHERE a.command_id = ANY($1) AND a.ended_at IS NOT NULL
+		ORDER BY a.command_id, a.number`, ids)
+	if err != nil {
+		return nil, fmt.Errorf("read attempts: %w", err)
+	}
+	defer rows.Close()
+	history := make(map[uuid.UUID][]Past, len(ids))
+	for rows.Next() {
+		var (
+			id     uuid.UUID
+			p      Past
+			waitMS int64
+		)
+		err := rows.Scan(&id, &p.Number, &p.StartedAt, &p.EndedAt, &p.LatestEnd, &p.RefreshedAuth, &p.Settled,
+			&p.Evidence, &p.Category, &p.Answer, &p.Status, &p.RetryAfter, &p.Reference, &p.Code, &p.Message, &waitMS)
+		if err != nil {
+			return nil, fmt.Errorf("read attempts: %w", err)
+		}
+		p.Wait = time.Duration(waitMS) * time.Millisecond
+		history[id] = append(history[id], p)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read attempts: %w", err)
+	}
+	return history, nil
+}
+
+// FactsOf gathers what the rules ask about a command.
+func FactsOf(op *upstreams.Operation, c Locked, past []Past) outcome.Facts {
+	f := outcome.Facts{
+		Now: c.Now, Deadline: c.Deadline, Operation: op.Contract(), Retry: op.Policy(), Body: outcome.BodyReplayable,
+		OutcomeDelivered: c.Sequence > 0, CancelRequested: c.CancelRequestedAt != nil, Attempts: attemptsOf(past),
+	}
+	if len(past) > 1 {
+		f.PreviousWait = past[len(past)-2].Wait
+	}
+	return f
+}
+
+func attemptsOf(past []Past) []outcome.Attempt {
+	attempts := make([]outcome.Attempt, len(past))
+	for i, p := range past {
+		attempts[i] = p.Attempt
+	}
+	return attempts
+}
+
+// FinalOf completes an outcome with the answer that gave it: the last applied
+// attempt for a success, the last attempt for a rejection.
+func FinalOf(out outcome.Outcome, stopped outcome.Reason, by outcome.DecidedBy, past []Past) *Final {
+	f := &Final{Outcome: out, StoppedBy: stopped, DecidedBy: by}
+	for i := len(past) - 1; i >= 0; i-- {
+		p := past[i]
+		if out.State == outcome.StateSuccess && p.GivenAnswer() != outcome.AnswerApplied {
+			continue
+		}
+		if out.State == outcome.StateSuccess || out.State == outcome.StateRejected {
+			f.Answer = AnswerGiven{Attempt: p.Number, Status: p.Status, Reference: p.Reference, Code: p.Code, Message: p.Message}
+		}
+		break
+	}
+	return f
+}
+
+// operation finds the contract that a command is pinned to.
+func (s *Store) operation(ctx context.Context, c Locked) (*upstreams.Operation, error) {
+	return s.Operation(ctx, c.UpstreamID, c.ProfileVersion, c.Operation)
+}
+
+// Operation finds the contract of an accepted command: the version it pinned.
+func (s *Store) Operation(ctx context.Context, upstreamID int64, version int, name string) (*upstreams.Operation, error) {
+	p, err := s.upstreams.Profile(ctx, upstreamID, version)
+	if err != nil {
+		return nil, fmt.Errorf("profile version %d of upstream %d: %w", version, upstreamID, err)
+	}
+	op, ok := p.Operation(name)
+	if !ok {
+		return nil, fmt.Errorf("profile version %d of upstream %d has no operation %q", version, upstreamID, name)
+	}
+	return op, nil
+}

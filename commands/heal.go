@@ -1,0 +1,93 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// healBatch bounds one round of healing.
+const healBatch = 500
+
+// overdueBy is how long a pending command may be due without a keeper before
+// the sweeper gives it a new job, in SQL.
+const overdueBy = `interval '10 seconds'`
+
+// Heal finds pending commands that nobody looks after, because their job is
+// gone, its worker died, or the process that claimed them lost its lease, and
+// gives each a new job. It trusts our own rows only: deleting every row of the
+// queue's tables costs seconds, never a command. It returns how many it mended.
+func (s *Store) Heal(ctx context.Context) (int, error) {
+	var n int
+	err := s.commit(ctx, func(ctx context.Context, tx Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT `+lockedColumns+` FROM commands c
+			WHERE c.state = 'pending' AND c.next_attempt_at < clock_timestamp() - `+overdueBy+`
+				AND NOT EXISTS (SELECT FROM leases l WHERE l.epoch = c.claimed_by AND l.ended_at IS NULL)
+				AND NOT EXISTS (
+					SELECT FROM river_job j WHERE j.id = c.job_id AND j.state = ANY($1::river_job_state[])
+						AND (j.state <> 'running' OR EXISTS (
+							SELECT FROM leases l WHERE l.instance = j.attempted_by[array_upper(j.attempted_by, 1)] AND l.ended_at IS NULL)))
+			ORDER BY c.next_attempt_at LIMIT $2 FOR UPDATE OF c SKIP LOCKED`, LiveJobStates(), healBatch)
+		if err != nil {
+			return fmt.Errorf("find stranded commands: %w", err)
+		}
+		n, err = s.requeue(ctx, tx, rows)
+		return err
+	})
+	return n, err
+}
+
+// Unclaim hands the pending commands that were claimed under ended leases to
+// the queue, at once. It returns how many there were.
+func (s *Store) Unclaim(ctx context.Context) (int, error) {
+	var n int
+	err := s.commit(ctx, func(ctx context.Context, tx Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT `+lockedColumns+` FROM commands c
+			WHERE c.state = 'pending' AND c.claimed_by IS NOT NULL
+				AND NOT EXISTS (SELECT FROM leases l WHERE l.epoch = c.claimed_by AND l.ended_at IS NULL)
+			LIMIT $1 FOR UPDATE OF c SKIP LOCKED`, healBatch)
+		if err != nil {
+			return fmt.Errorf("find claims of ended leases: %w", err)
+		}
+		n, err = s.requeue(ctx, tx, rows)
+		return err
+	})
+	return n, err
+}
+
+func (s *Store) requeue(ctx context.Context, tx Tx, rows pgx.Rows) (int, error) {
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Locked])
+	if err != nil {
+		return 0, fmt.Errorf("find commands to queue: %w", err)
+	}
+	waiting := make([]queued, len(list))
+	for i, c := range list {
+		waiting[i] = queued{c.ID, c.UpstreamID, priorityOf(int(c.Priority)), *c.NextAttemptAt}
+	}
+	return len(list), s.queue(ctx, tx, waiting)
+}
+
+// Due is a pending command that may be started.
+type Due struct {
+	ID         uuid.UUID
+	UpstreamID int64
+	Priority   int16
+}
+
+// Claimed lists the pending commands claimed under a lease.
+func (s *Store) Claimed(ctx context.Context, epoch int64) ([]Due, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT id, upstream_id, priority FROM commands WHERE claimed_by = $1 AND state = 'pending'`, epoch)
+	if err != nil {
+		return nil, fmt.Errorf("read claims of lease %d: %w", epoch, err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Due])
+	if err != nil {
+		return nil, fmt.Errorf("read claims of lease %d: %w", epoch, err)
+	}
+	return list, nil
+}

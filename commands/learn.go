@@ -1,0 +1,165 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"executor/outcome"
+)
+
+// Knowledge is what came by another way than an attempt's own finish.
+type Knowledge struct {
+	Source      outcome.DecidedBy // late_evidence; lookups, notices and people use the same door
+	Actor       string            // instance or person
+	Attempt     int               // the attempt it belongs to; late evidence always has one
+	Evidence    outcome.Evidence
+	Category    outcome.Category
+	Answer      outcome.Answer
+	Status      int
+	RetryAfter  string
+	Reference   string
+	Code        string
+	Message     string
+	Observation json.RawMessage // everything seen, for people
+	Body        []byte
+}
+
+// Effect is what became of a piece of knowledge.
+type Effect string
+
+const (
+	EffectSettled  Effect = "settled"  // it moved the command
+	EffectKept     Effect = "kept"     // an attempt is on the wire; its finish takes it into account
+	EffectNone     Effect = "none"     // recorded, changes nothing
+	EffectConflict Effect = "conflict" // it contradicts an absorbed state: only a person changes that
+)
+
+// Learn takes new knowledge about a command: it is written down in any case,
+// laid over its own attempt, and moves the command where the rules say so. An
+// absorbed state is never changed; what contradicts it becomes a conflict.
+func (s *Store) Learn(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) (Effect, []Moved, error) {
+	locked, err := s.Lock(ctx, tx, []uuid.UUID{id})
+	if err != nil {
+		return "", nil, err
+	}
+	c, ok := locked[id]
+	if !ok {
+		return "", nil, fmt.Errorf("learn about command %s: %w", id, ErrNotFound)
+	}
+	op, err := s.operation(ctx, c)
+	if err != nil {
+		return "", nil, err
+	}
+	history, err := s.History(ctx, tx, []uuid.UUID{id})
+	if err != nil {
+		return "", nil, err
+	}
+	past := overlay(history[id], k)
+	effect, final := weigh(c, FactsOf(op, c, past), past, k)
+	if err := insertFinding(ctx, tx, c, k, effect); err != nil {
+		return "", nil, err
+	}
+	if effect == EffectConflict {
+		return effect, nil, s.recordConflict(ctx, tx, c, k)
+	}
+	if final == nil {
+		return effect, nil, nil
+	}
+	moved, err := s.Move(ctx, tx, []Move{{Command: c, To: final.State, Attempts: c.Attempts, Outcome: final, Actor: k.Actor}})
+	return effect, moved, err
+}
+
+// overlay lays late evidence over its own attempt.
+func overlay(past []Past, k Knowledge) []Past {
+	for i := range past {
+		if past[i].Number != k.Attempt {
+			continue
+		}
+		p := &past[i]
+		p.Evidence, p.Category, p.Answer, p.Status, p.RetryAfter = k.Evidence, k.Category, k.Answer, k.Status, k.RetryAfter
+		p.Reference, p.Code, p.Message = k.Reference, k.Code, k.Message
+	}
+	return past
+}
+
+// weigh says what follows from knowledge about a command in its state, with
+// the attempts as they now look.
+func weigh(c Locked, f outcome.Facts, past []Past, k Knowledge) (Effect, *Final) {
+	switch {
+	case c.State == outcome.StateExecuting:
+		return EffectKept, nil
+	case c.State.Absorbing():
+		if contradicts(c.State, outcome.Close(f).State, k.Answer) {
+			return EffectConflict, nil
+		}
+		return EffectNone, nil
+	case c.State == outcome.StateUnresolved:
+		if out := outcome.Close(f); out.State != outcome.StateUnresolved {
+			return EffectSettled, FinalOf(out, outcome.Reason(k.Answer), k.Source, past)
+		}
+		return EffectNone, nil
+	default:
+		return weighPending(f, past, k)
+	}
+}
+
+// weighPending: an answer that completes or closes ends the wait; anything else
+// leaves the planned attempt as it is, on better facts.
+func weighPending(f outcome.Facts, past []Past, k Knowledge) (Effect, *Final) {
+	if len(past) == 0 || past[len(past)-1].Number != k.Attempt {
+		if out := outcome.Close(f); out.State == outcome.StateSuccess {
+			return EffectSettled, FinalOf(out, outcome.ReasonApplied, k.Source, past)
+		}
+		return EffectNone, nil
+	}
+	d := outcome.Decide(f)
+	if d.Outcome == nil || d.Rule != 0 {
+		return EffectNone, nil
+	}
+	return EffectSettled, FinalOf(*d.Outcome, d.Reason, k.Source, past)
+}
+
+// contradicts reports whether the attempts as they now look deny the absorbed
+// state: the upstream says that it did what we called undone.
+func contradicts(state, now outcome.State, a outcome.Answer) bool {
+	return now != state && (a == outcome.AnswerApplied || a == outcome.AnswerPending)
+}
+
+func insertFinding(ctx context.Context, tx Tx, c Locked, k Knowledge, effect Effect) error {
+	observation := k.Observation
+	if observation == nil {
+		observation = json.RawMessage(`{}`)
+	}
+	var attempt *int
+	if k.Attempt > 0 {
+		attempt = &k.Attempt
+	}
+	_, err := tx.Exec(ctx, `
+		INSERT INTO findings (command_id, tenant, at, source, actor, attempt_number, evidence, category, answer, status,
+			retry_after, reference, code, message, observation, body, effect)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
+		c.ID, c.Tenant, c.Now, k.Source, k.Actor, attempt, k.Evidence, k.Category, k.Answer, k.Status,
+		CleanText(k.RetryAfter), CleanText(k.Reference), CleanText(k.Code), CleanText(k.Message), string(observation), k.Body, effect)
+	if err != nil {
+		return fmt.Errorf("record finding about command %s: %w", c.ID, err)
+	}
+	return nil
+}
+
+// recordConflict makes the contradiction visible on the command.
+func (s *Store) recordConflict(ctx context.Context, tx Tx, c Locked, k Knowledge) error {
+	if _, err := tx.Exec(ctx, `UPDATE commands SET version = version + 1 WHERE id = $1`, c.ID); err != nil {
+		return fmt.Errorf("record conflict on command %s: %w", c.ID, err)
+	}
+	data, _ := json.Marshal(map[string]any{ // strings and numbers always encode
+		"state": c.State, "source": k.Source, "attempt": k.Attempt, "answer": k.Answer, "status": k.Status,
+	})
+	s.log.Error("evidence contradicts a final state", "command_id", c.ID, "state", c.State, "source", k.Source,
+		"attempt", k.Attempt, "answer", k.Answer, "status", k.Status)
+	return insertEvent(ctx, tx, OutcomeEvent{
+		CommandID: c.ID, Tenant: c.Tenant, Number: c.Version + 1, Type: "command.conflict", At: c.Now, Actor: k.Actor, Data: data,
+	})
+}

@@ -1,0 +1,163 @@
+package commands
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"executor/outcome"
+)
+
+const (
+	defaultPage = 50
+	// MaxPage bounds a page of a list.
+	MaxPage = 100
+)
+
+// List reads a page of commands, newest first, and the cursor of the next page
+// ("" at the end). Pages are by key, not by offset: what is submitted meanwhile
+// neither repeats nor hides a line.
+func (s *Store) List(ctx context.Context, f Filter) ([]Command, string, error) {
+	limit := f.Limit
+	if limit <= 0 || limit > MaxPage {
+		limit = defaultPage
+	}
+	where, args, err := f.conditions()
+	if err != nil {
+		return nil, "", err
+	}
+	where += fmt.Sprintf(` ORDER BY c.created_at DESC, c.id DESC LIMIT %d`, limit+1)
+	list, err := s.read(ctx, where, args...)
+	if err != nil || len(list) <= limit {
+		return list, "", err
+	}
+	list = list[:limit]
+	return list, encodeCursor(list[limit-1]), nil
+}
+
+// conditions turns the filter into a WHERE with its arguments; nothing of the
+// filter enters the SQL text.
+func (f Filter) conditions() (string, []any, error) {
+	var (
+		where = []string{"c.tenant = $1"}
+		args  = []any{f.Tenant}
+	)
+	and := func(condition string, values ...any) {
+		for _, v := range values {
+			args = append(args, v)
+			condition = strings.Replace(condition, "?", fmt.Sprintf("$%d", len(args)), 1)
+		}
+		where = append(where, condition)
+	}
+	if len(f.States) > 0 {
+		for _, state := range f.States {
+			if !slices.Contains(outcome.States(), outcome.State(state)) {
+				return "", nil, invalid("state", "unknown_state", "There is no state %q.", state)
+			}
+		}
+		and("c.state = ANY(?)", f.States)
+		if len(f.States) == 1 && f.States[0] == string(outcome.StateUnresolved) {
+			and("c.state = 'unresolved'") // lets the planner see the partial index
+		}
+	}
+	if f.Upstream != "" {
+		and("c.upstream_id = (SELECT id FROM upstreams WHERE tenant = $1 AND name = ?)", f.Upstream)
+	}
+	if f.Operation != "" {
+		and("c.operation = ?", f.Operation)
+	}
+	if f.Key != "" {
+		and("c.idempotency_key = ?", f.Key)
+	}
+	if f.Reference != "" {
+		and("c.reference = ?", f.Reference)
+	}
+	if len(f.Metadata) > 0 {
+		and("r.metadata <> '{}'::jsonb AND r.metadata @> ?::jsonb", encodeJSON(f.Metadata))
+	}
+	if f.CreatedAfter != nil {
+		and("c.created_at > ?", *f.CreatedAfter)
+	}
+	if f.CreatedBefore != nil {
+		and("c.created_at < ?", *f.CreatedBefore)
+	}
+	if f.Cursor != "" {
+		at, id, err := decodeCursor(f.Cursor)
+		if err != nil {
+			return "", nil, err
+		}
+		and("(c.created_at, c.id) < (?, ?)", at, id)
+	}
+	return "WHERE " + strings.Join(where, " AND "), args, nil
+}
+
+func encodeCursor(c Command) string {
+	b := binary.BigEndian.AppendUint64(nil, uint64(c.CreatedAt.UnixMicro()))
+	return base64.RawURLEncoding.EncodeToString(append(b, c.ID[:]...))
+}
+
+func decodeCursor(s string) (time.Time, uuid.UUID, error) {
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil || len(b) != 24 {
+		return time.Time{}, uuid.UUID{}, ErrBadCursor
+	}
+	return time.UnixMicro(int64(binary.BigEndian.Uint64(b))), uuid.UUID(b[8:]), nil
+}
+
+// Events reads a command's account in order: its acceptance, its attempts and
+// what was announced. The first two stand in their own tables and are shown as
+// events, not stored a second time.
+func (s *Store) Events(ctx context.Context, tenant string, id uuid.UUID) ([]Event, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT kind, number, id, type, at, sequence, actor, data::text FROM (
+			SELECT 0 AS kind, 0 AS number, NULL::uuid AS id, 'command.accepted' AS type, c.created_at AS at, 0 AS sequence,
+				r.submitted_by AS actor, json_build_object('profile_version', c.profile_version, 'deadline', c.deadline) AS data
+			FROM commands c JOIN command_requests r ON r.command_id = c.id WHERE c.tenant = $1 AND c.id = $2
+			UNION ALL
+			SELECT 1, number, NULL, 'attempt.started', started_at, 0, instance, json_build_object('attempt', number)
+			FROM attempts WHERE tenant = $1 AND command_id = $2
+			UNION ALL
+			SELECT 2, number, NULL, 'attempt.ended', ended_at, 0, instance, json_build_object('attempt', number,
+				'evidence', evidence, 'category', category, 'answer', answer, 'status', status, 'decision', decision,
+				'reason', reason, 'retry_at', retry_at)
+			FROM attempts WHERE tenant = $1 AND command_id = $2 AND ended_at IS NOT NULL
+			UNION ALL
+			SELECT 3, number, id, type, at, sequence, actor, data FROM events WHERE tenant = $1 AND command_id = $2
+		) account ORDER BY at, kind, number`, tenant, id)
+	if err != nil {
+		return nil, unavailable("read events", err)
+	}
+	defer rows.Close()
+	var list []Event
+	for rows.Next() {
+		var (
+			e            Event
+			kind, number int
+			stored       *uuid.UUID
+			data         string
+		)
+		if err := rows.Scan(&kind, &number, &stored, &e.Type, &e.At, &e.Sequence, &e.Actor, &data); err != nil {
+			return nil, unavailable("read events", err)
+		}
+		e.Number, e.Data = len(list)+1, json.RawMessage(data)
+		e.ID = uuid.NewSHA1(id, []byte(fmt.Sprintf("%s/%d", e.Type, number)))
+		if stored != nil {
+			e.ID = *stored
+		}
+		list = append(list, e)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, unavailable("read events", err)
+	}
+	if len(list) == 0 {
+		return nil, ErrNotFound
+	}
+	return list, nil
+}

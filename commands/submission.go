@@ -1,0 +1,98 @@
+package commands
+
+import (
+	"context"
+	"time"
+
+	"executor/upstreams"
+)
+
+// Submission is what a caller asks for.
+type Submission struct {
+	Tenant      string
+	Key         string
+	Upstream    string
+	Operation   string
+	Params      map[string]string
+	Query       map[string]string
+	Headers     map[string]string
+	Body        []byte // sent byte for byte
+	HasBody     bool
+	ContentType string // of a body given as raw bytes; "" takes the operation's
+	Deadline    *time.Time
+	Timeout     time.Duration // 0 takes the profile's deadline
+	NotBefore   *time.Time
+	Priority    Priority // "" is normal
+	Metadata    map[string]string
+	Actor       string // the API key's name
+}
+
+// Accepted is the answer to a submission.
+type Accepted struct {
+	Command  Command
+	Replayed bool // the key was known and the request the same
+}
+
+// BatchResult is one item's answer; exactly one of its fields is set.
+type BatchResult struct {
+	Accepted *Accepted
+	Err      error
+}
+
+// Preview is what a submission would send, without accepting it.
+type Preview struct {
+	Method         string
+	URL            string
+	Headers        []upstreams.Header
+	Body           []byte
+	ContentType    string
+	Deadline       time.Time
+	ProfileVersion int
+	Identity       upstreams.Identity
+	Existing       *Command // the key is already bound
+}
+
+// Filter selects commands of one tenant, newest first.
+type Filter struct {
+	Tenant        string
+	States        []string
+	Upstream      string
+	Operation     string
+	Key           string
+	Reference     string
+	Metadata      map[string]string
+	CreatedAfter  *time.Time
+	CreatedBefore *time.Time
+	Cursor        string
+	Limit         int // 0 is 50
+}
+
+// CancelResult says what a cancel achieved.
+type CancelResult string
+
+const (
+	CancelCancelled CancelResult = "cancelled" // nothing crossed: it ended in this request
+	CancelRequested CancelResult = "requested" // an attempt is on the wire: its evidence decides
+	CancelTooLate   CancelResult = "too_late"  // it was over before
+	CancelInDoubt   CancelResult = "in_doubt"  // something possibly crossed: unresolved, no further attempts
+)
+
+// Starter runs first attempts in the accepting process, so that a command that
+// can be sent at once needs no hop through the queue. A command claimed under
+// a live lease is looked after by its owner; when the lease lapses any other
+// process takes it over.
+type Starter interface {
+	// Claim reserves room for one first attempt at the upstream. ok is false
+	// where the process does not send or has no room; the queue takes it then.
+	Claim(upstreamID int64) (epoch int64, ok bool)
+	// Launch begins what was claimed, after its acceptance was committed.
+	Launch(c Prepared)
+	// Unclaim gives the room back: the submission was refused or is unknown.
+	Unclaim(upstreamID int64)
+}
+
+// Announcer writes what an outcome owes to others, its webhook deliveries, in
+// the transaction that moves the state.
+type Announcer interface {
+	Announce(ctx context.Context, tx Tx, events []OutcomeEvent) error
+}
