@@ -408,7 +408,7 @@ type DeploymentView struct {
 	ID string `json:"id"`
 
 	// ProcessID The deployment that the answering process belongs to.
-	ProcessID string `json:"process_id"`
+	ProcessID *string `json:"process_id"`
 }
 
 // Event defines model for Event.
@@ -476,11 +476,75 @@ type LookupList struct {
 	NextCursor *string                  `json:"next_cursor"`
 }
 
-// Matrix For each operation, what each kind of failure would end in.
-type Matrix = map[string]interface{}
+// Matrix defines model for Matrix.
+type Matrix struct {
+	Operations []OperationMatrix `json:"operations"`
+	Upstream   string            `json:"upstream"`
+}
+
+// MatrixEnd How the command ends.
+type MatrixEnd struct {
+	After          string `json:"after"`
+	Attempts       int    `json:"attempts"`
+	Incomplete     bool   `json:"incomplete"`
+	NextAction     string `json:"next_action"`
+	Reason         string `json:"reason"`
+	SafeToResubmit bool   `json:"safe_to_resubmit"`
+	State          State  `json:"state"`
+	StoppedBy      string `json:"stopped_by"`
+}
+
+// MatrixRow What one event leads to, first and at the end.
+type MatrixRow struct {
+	Answer string `json:"answer"`
+
+	// AtTheEnd How the command ends.
+	AtTheEnd MatrixEnd `json:"at_the_end"`
+
+	// Boundary Could the side effect have happened?
+	Boundary Boundary `json:"boundary"`
+	Category string   `json:"category"`
+	Decision string   `json:"decision"`
+	Event    string   `json:"event"`
+
+	// Evidence What was observed of sending the request and receiving its response.
+	Evidence Evidence `json:"evidence"`
+
+	// IfStopped How the command ends.
+	IfStopped MatrixEnd `json:"if_stopped"`
+
+	// ReadBy What gave the answer.
+	ReadBy string `json:"read_by"`
+	Reason string `json:"reason"`
+	Rule   int    `json:"rule"`
+
+	// Status 0 without a response.
+	Status int `json:"status"`
+
+	// Wait Before the next attempt at most.
+	Wait string `json:"wait"`
+}
 
 // Metadata The caller's own labels; at most 50, names up to 40 characters, values up to 500.
 type Metadata map[string]string
+
+// OperationMatrix defines model for OperationMatrix.
+type OperationMatrix struct {
+	// CountsAs What decisions make of it.
+	CountsAs string `json:"counts_as"`
+
+	// Idempotency As the profile says.
+	Idempotency string                  `json:"idempotency"`
+	Key         *map[string]interface{} `json:"key"`
+
+	// Lookup The first question; empty if there is none.
+	Lookup    string      `json:"lookup"`
+	Method    string      `json:"method"`
+	Operation string      `json:"operation"`
+	Path      string      `json:"path"`
+	Retention string      `json:"retention"`
+	Rows      []MatrixRow `json:"rows"`
+}
 
 // Outcome The newest outcome handed to the caller.
 type Outcome struct {

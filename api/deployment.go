@@ -2,33 +2,20 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
+
+	"executor/attempts"
 )
 
 // Deployment says whose data this is and whether sending stands still, and
-// changes it. Changes hold for every process on the database.
+// changes it, for every process on the database.
 type Deployment interface {
-	Show(ctx context.Context) (DeploymentStatus, error)
-	Freeze(ctx context.Context, reason, actor string) (DeploymentStatus, error)
-	Resume(ctx context.Context, actor string) (DeploymentStatus, error) // ErrDeploymentConflict while the data is another deployment's
-	Adopt(ctx context.Context, actor string) (DeploymentStatus, error)  // ErrDeploymentConflict if there is no id to adopt it under
+	Show(ctx context.Context) (attempts.DeploymentState, error)
+	Freeze(ctx context.Context, reason, actor string) (attempts.DeploymentState, error)
+	Resume(ctx context.Context, actor string) (attempts.DeploymentState, error)
+	Adopt(ctx context.Context, actor string) (attempts.DeploymentState, error)
 }
-
-// DeploymentStatus is the deployment as it is now.
-type DeploymentStatus struct {
-	ID           string // the deployment that the data belongs to
-	ProcessID    string // the deployment that this process belongs to
-	FrozenAt     *time.Time
-	FrozenBy     string
-	FrozenReason string
-	Doubtful     bool // a promotion or a restore: what was committed before may be lost
-}
-
-// ErrDeploymentConflict refuses a change that the deployment's state does not
-// allow. Wrap it with a sentence for people.
-var ErrDeploymentConflict = errors.New("deployment conflict")
 
 // GetDeployment shows the deployment.
 func (s *Server) GetDeployment(w http.ResponseWriter, r *http.Request) error {
@@ -60,16 +47,13 @@ func (s *Server) AdoptDeployment(w http.ResponseWriter, r *http.Request) error {
 	return s.answerDeployment(w)(s.deployment.Adopt(r.Context(), callOf(r).key.Name))
 }
 
-func (s *Server) answerDeployment(w http.ResponseWriter) func(DeploymentStatus, error) error {
-	return func(d DeploymentStatus, err error) error {
-		if errors.Is(err, ErrDeploymentConflict) {
-			return &failure{code: ProblemCodeConflict, detail: err.Error()}
-		}
+func (s *Server) answerDeployment(w http.ResponseWriter) func(attempts.DeploymentState, error) error {
+	return func(d attempts.DeploymentState, err error) error {
 		if err != nil {
 			return err
 		}
 		return writeJSON(w, http.StatusOK, "application/json", DeploymentView{
-			ID: d.ID, ProcessID: d.ProcessID, Frozen: d.FrozenAt != nil, FrozenAt: utc(d.FrozenAt),
+			ID: d.ID, ProcessID: textOrNull(d.Expected), Frozen: d.Frozen(), FrozenAt: utc(d.FrozenAt),
 			FrozenBy: textOrNull(d.FrozenBy), FrozenReason: textOrNull(d.FrozenReason), Doubtful: d.Doubtful,
 		})
 	}

@@ -2,21 +2,15 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 )
 
-// Health is asked whether the process can serve.
+// Health is asked whether the process can serve: the database is reachable and
+// migrated. The error's text is shown to anybody who asks.
 type Health interface {
-	Ready(ctx context.Context) []Check
-}
-
-// Check is one thing that readiness rests on. Its detail is shown to anybody
-// who asks.
-type Check struct {
-	Name   string // for example database, migrations
-	OK     bool
-	Detail string
+	Ready(ctx context.Context) error
 }
 
 // readyTime bounds the checks.
@@ -41,22 +35,29 @@ func (s *Server) Readyz(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), readyTime)
 	defer cancel()
-	checks := append(s.health.Ready(ctx), s.drainCheck())
+	checks := []CheckView{checked("database", s.health.Ready(ctx)), checked("draining", s.stopping())}
 	answer, status := HealthView{Status: HealthStatusOk}, http.StatusOK
 	for _, c := range checks {
-		if !c.OK {
+		if !c.Ok {
 			answer.Status, status = HealthStatusNotReady, http.StatusServiceUnavailable
 		}
-		if verbose || !c.OK {
-			answer.Checks = append(answer.Checks, CheckView{Name: c.Name, Ok: c.OK, Detail: c.Detail})
+		if verbose || !c.Ok {
+			answer.Checks = append(answer.Checks, c)
 		}
 	}
 	return writeJSON(w, status, "application/json", answer)
 }
 
-func (s *Server) drainCheck() Check {
-	if s.draining.Err() != nil {
-		return Check{Name: "draining", Detail: "The process is stopping."}
+func checked(name string, err error) CheckView {
+	if err != nil {
+		return CheckView{Name: name, Detail: err.Error()}
 	}
-	return Check{Name: "draining", OK: true}
+	return CheckView{Name: name, Ok: true}
+}
+
+func (s *Server) stopping() error {
+	if s.draining.Err() != nil {
+		return errors.New("the process is stopping")
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"executor/attempts"
 	"executor/commands"
 	"executor/upstreams"
 )
@@ -134,12 +135,19 @@ func problemFor(err error) *failure {
 		return problemFor(badParameter("cursor", "The cursor is not one that this server gave out."))
 	case errors.Is(err, commands.ErrConflict):
 		return &failure{code: ProblemCodeConflict, detail: "The command changed meanwhile. Read it again and repeat the request."}
+	case errors.Is(err, attempts.ErrOtherDeployment), errors.Is(err, attempts.ErrNoDeployment):
+		return &failure{code: ProblemCodeConflict, detail: sentence(err.Error())}
 	case errors.Is(err, commands.ErrUnavailable), databaseAway(err):
 		return &failure{code: ProblemCodeUnavailable, headers: map[string]string{"Retry-After": "1"},
 			detail: "The database did not answer. Repeat the request; a submit with the same key is safe."}
 	default:
 		return &failure{code: ProblemCodeInternalError, detail: "Something went wrong on our side. The log has the cause under the request id."}
 	}
+}
+
+// sentence begins with a capital and ends with a full stop.
+func sentence(s string) string {
+	return strings.ToUpper(s[:1]) + strings.TrimSuffix(s[1:], ".") + "."
 }
 
 // fieldProblems shows a store's complaints. The key came in a header.
