@@ -40,11 +40,15 @@ func (o *Operation) transportEvents() []event {
 func (o *Operation) ruleEvents() []event {
 	var out []event
 	for i, rule := range o.Answers {
-		out = append(out, event{
-			name:     fmt.Sprintf("rule %d: %s", i+1, strings.Join(strings.Fields(rule.When.Source), " ")),
+		e := event{
+			name:     fmt.Sprintf("rule %d matches, %d", i+1, rule.When.status),
 			evidence: outcome.EvidenceResponseReceived, category: outcome.CategoryNone,
 			status: rule.When.status, answer: rule.Answer, readBy: fmt.Sprintf("answers[%d]", i), takes: aMoment,
-		})
+		}
+		if rule.When.countsAttempts {
+			e.afterLost, e.name = true, e.name+", after a lost one"
+		}
+		out = append(out, e)
 	}
 	return out
 }

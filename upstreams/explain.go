@@ -15,15 +15,16 @@ type Matrix struct {
 
 // OperationMatrix is the part of one operation.
 type OperationMatrix struct {
-	Operation   string `json:"operation"`
-	Method      string `json:"method"`
-	Path        string `json:"path"`
-	Idempotency string `json:"idempotency"` // as the profile says
-	CountsAs    string `json:"counts_as"`   // what decisions make of it
-	Key         *Key   `json:"key"`         // nil = none
-	Retention   string `json:"retention"`   // "" = unknown or without meaning
-	Lookup      string `json:"lookup"`      // the first question; "" = none
-	Rows        []Row  `json:"rows"`
+	Operation   string   `json:"operation"`
+	Method      string   `json:"method"`
+	Path        string   `json:"path"`
+	Idempotency string   `json:"idempotency"` // as the profile says
+	CountsAs    string   `json:"counts_as"`   // what decisions make of it
+	Key         *Key     `json:"key"`         // nil = none
+	Retention   string   `json:"retention"`   // "" = unknown or without meaning
+	Lookup      string   `json:"lookup"`      // the first question; "" = none
+	Rules       []string `json:"rules"`       // the conditions of the profile's own rules, in their order
+	Rows        []Row    `json:"rows"`
 }
 
 // Row says what one event leads to: first, and at the end if the same happens on
@@ -81,6 +82,9 @@ func (o *Operation) explain() OperationMatrix {
 			m.Retention = short(o.Idempotency.Retention)
 		}
 	}
+	for _, rule := range o.Answers {
+		m.Rules = append(m.Rules, rule.When.Source)
+	}
 	for _, e := range o.events() {
 		m.Rows = append(m.Rows, o.row(e))
 	}
@@ -101,6 +105,9 @@ func (o *Operation) firstQuestion() string {
 // row plays an event once, and then again on every attempt.
 func (o *Operation) row(e event) Row {
 	play := newPlay(o, e)
+	if e.afterLost {
+		play.lose(o.Timeouts)
+	}
 	first := play.attempt()
 	row := Row{
 		Event: e.name, Evidence: e.evidence, Category: e.category, Status: e.status, Answer: e.answer, ReadBy: e.readBy,
@@ -128,6 +135,15 @@ func newPlay(o *Operation, e event) *play {
 		Now: start, Deadline: start.Add(o.profile.Deadline),
 		Operation: o.Contract(), Retry: o.Policy(), Body: outcome.BodyReplayable, BudgetTokens: float64(o.Retry.Budget.Burst),
 	}}
+}
+
+// lose lets a first attempt end without an answer.
+func (p *play) lose(t Timeouts) {
+	begun := p.facts.Now
+	p.facts.Now = earlier(begun.Add(min(t.ResponseHeader, t.Total)), p.facts.Deadline)
+	p.facts.Attempts = append(p.facts.Attempts, outcome.Attempt{
+		StartedAt: begun, EndedAt: p.facts.Now, Evidence: outcome.EvidenceSentNoResponse, Category: outcome.CategoryHeaderTimeout,
+	})
 }
 
 // attempt lets the event happen now, and decides.
@@ -184,6 +200,7 @@ type event struct {
 	readBy     string
 	retryAfter string
 	takes      time.Duration
+	afterLost  bool // it can only happen to a later attempt
 }
 
 // events lists what can happen: failures on the way, every usual status as the

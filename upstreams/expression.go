@@ -29,10 +29,11 @@ const (
 type Expression struct {
 	Source string
 
-	needsBody bool // it names json or text
-	status    int  // the first HTTP status it names, else 200
-	program   cel.Program
-	root      interpreter.Interpretable // the outermost step of the plan
+	needsBody      bool // it names json or text
+	countsAttempts bool // it names attempt
+	status         int  // the first HTTP status it names, else 200
+	program        cel.Program
+	root           interpreter.Interpretable // the outermost step of the plan
 }
 
 // errMissing says that an expression asked for a member that is not there.
@@ -178,7 +179,10 @@ func (c *compiler) compile(env *cel.Env, source string, condition bool) (*Expres
 	if estimate, err := env.EstimateCost(checked, sizes{}); err != nil || estimate.Max > maxEstimatedCost {
 		return nil, []expressionError{{1, 1, "may take too long: it searches lists inside lists inside lists, or long texts over and over"}}
 	}
-	e := &Expression{Source: source, needsBody: names(native, "json") || names(native, "text"), status: statusOf(native)}
+	e := &Expression{
+		Source:    source,
+		needsBody: names(native, "json") || names(native, "text"), countsAttempts: names(native, "attempt"), status: statusOf(native),
+	}
 	var err error
 	e.program, err = env.Program(checked,
 		cel.EvalOptions(cel.OptOptimize),

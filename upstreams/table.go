@@ -30,7 +30,11 @@ func (m Matrix) WriteTo(w io.Writer) (int64, error) {
 }
 
 func (m OperationMatrix) print(b *bytes.Buffer, upstream string) {
-	fmt.Fprintf(b, "%s\n%s\n\n", clip(fmt.Sprintf("%s/%s: %s %s", upstream, m.Operation, m.Method, m.Path), 117), m.contract())
+	fmt.Fprintf(b, "%s\n%s\n", clip(fmt.Sprintf("%s/%s: %s %s", upstream, m.Operation, m.Method, m.Path), 117), m.contract())
+	for i, rule := range m.Rules {
+		fmt.Fprintf(b, "rule %d: %s\n", i+1, clip(strings.Join(strings.Fields(rule), " "), 105))
+	}
+	b.WriteByte('\n')
 	line(b, "what happens", "answer", "then", "if it happens every time")
 	for _, r := range m.Rows {
 		line(b, r.Event, string(r.Answer), r.then(), r.AtTheEnd.String())
