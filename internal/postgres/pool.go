@@ -20,7 +20,7 @@ import (
 
 // MinVersion is the oldest PostgreSQL that is supported, as its
 // server_version_num.
-const MinVersion = 14_00_00
+const MinVersion = 15_00_00
 
 // sessionDefaults are settings of every session. What the URL sets goes first.
 var sessionDefaults = map[string]string{

@@ -141,14 +141,10 @@ func sharedTemplate(server string) (string, error) {
 		return "", err
 	}
 	name := "executor_template_" + fingerprint[:16]
-	version, err := makeTemplate(server, name)
-	if err != nil {
+	if err := makeTemplate(server, name); err != nil {
 		return "", err
 	}
-	words := "TEMPLATE " + name
-	if version >= 15_00_00 {
-		words += " STRATEGY FILE_COPY" // half the time of the default, where nothing is synced
-	}
+	words := "TEMPLATE " + name + " STRATEGY FILE_COPY" // half the time of the default, where nothing is synced
 	if templates.made == nil {
 		templates.made = map[string]string{}
 	}
@@ -160,33 +156,31 @@ func sharedTemplate(server string) (string, error) {
 const templateLock = 0x74656d706c617465 // "template"
 
 // makeTemplate builds the database under another name and renames it when it is
-// complete: what has the name can be copied. It returns the server's version.
-func makeTemplate(server, name string) (version int, err error) {
+// complete: what has the name can be copied.
+func makeTemplate(server, name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) // and the lock with it
 	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock($1)`, templateLock); err != nil {
-		return 0, err
+		return err
 	}
 	var exists bool
-	err = conn.QueryRow(ctx, `
-		SELECT current_setting('server_version_num')::int, EXISTS (SELECT FROM pg_database WHERE datname = $1)`,
-		name).Scan(&version, &exists)
+	err = conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`, name).Scan(&exists)
 	if err != nil || exists {
-		return version, err
+		return err
 	}
 	draft := name + "_draft"
 	if err := execAll(ctx, conn, "DROP DATABASE IF EXISTS "+draft+" WITH (FORCE)", "CREATE DATABASE "+draft); err != nil {
-		return 0, err
+		return err
 	}
 	if err := migrate(ctx, withDatabase(server, draft)); err != nil {
-		return 0, err
+		return err
 	}
-	return version, execAll(ctx, conn,
+	return execAll(ctx, conn,
 		"ALTER DATABASE "+draft+" ALLOW_CONNECTIONS false", // a connection to it would block copies
 		"ALTER DATABASE "+draft+" RENAME TO "+name)
 }

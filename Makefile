@@ -1,0 +1,24 @@
+FUZZTIME ?= 30s
+
+.PHONY: build test lint generate fuzz bench
+
+build:
+	go build -trimpath -o bin/executor ./cmd/executor
+
+test:
+	go run ./internal/testkit/withpg go test -race ./...
+
+lint:
+	.ci/run lint vulns
+
+generate:
+	go generate ./...
+
+# Every fuzz target in turn, each for FUZZTIME.
+fuzz:
+	@grep -rHoE '^func Fuzz[A-Za-z0-9_]+' --include='*_test.go' . | sed 's/:func / /' | while read -r file target; do \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
+	done
+
+bench:
+	go run ./internal/testkit/withpg go test -run '^$$' -bench . -benchtime 1x ./bench/...
