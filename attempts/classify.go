@@ -118,7 +118,10 @@ func (o *Observation) partial(category outcome.Category, detail string) {
 // conclude adds to the evidence what the exchange counted and how long it took.
 func (x *exchange) conclude(t tally, o Observation) Observation {
 	o = x.conn.describe(o)
-	o.BytesTotal, o.BytesHandedOver, o.Interim = t.total, t.handed, x.interim
+	o.BytesTotal, o.BytesHandedOver, o.Interim, o.Notes = t.total, t.handed, x.interim, x.notes
+	if x.reply != nil && x.reply.twice {
+		o.Notes = append(o.Notes, "the response has both a Content-Length and a Transfer-Encoding: read by the latter")
+	}
 	if x.began.IsZero() {
 		return o
 	}

@@ -11,7 +11,8 @@ type Conn struct {
 	target    Target
 	key       poolKey
 	wire      *wire
-	stream    net.Conn // TLS, or the wire itself
+	stream    net.Conn    // TLS, or the wire itself
+	layers    []*recorded // what lies below each TLS, the proxy's and the upstream's
 	responses *responses
 	protocol  string
 	born      time.Time
@@ -30,12 +31,21 @@ func (c *Conn) Reused() bool { return c.reused }
 func (c *Conn) Remote() string { return c.wire.RemoteAddr().String() }
 
 // silent returns nil if the connection is open and holds nothing to read, in any
-// of the places where a byte can wait: the reader's buffer, TLS, the socket.
+// of the places where a byte can wait: the reader's buffer, TLS (the first half
+// of a record included), the socket.
 func (c *Conn) silent() error {
 	if c.responses.buf.Buffered() > 0 {
 		return errPeerSpoke
 	}
-	return c.wire.silent(c.stream)
+	if err := c.wire.look(c.stream); err != nil {
+		return err
+	}
+	for _, layer := range c.layers {
+		if !layer.records.whole() {
+			return errPeerSpoke
+		}
+	}
+	return nil
 }
 
 // close ends the connection politely: with TLS the peer is told.

@@ -98,7 +98,7 @@ func TestFailedWriteProvesNothingSentOnlyIfNothingLeft(t *testing.T) {
 		handed  bool
 	}{{0, true, false}, {1, false, false}, {100, false, false}, {1000, false, false}, {3000, false, true}}
 	for _, tt := range tests {
-		socket, w, stream := secured2(t)
+		socket, w, stream := failing(t)
 		c := newCounter(&Conn{wire: w, stream: stream}, 8000)
 		if err := c.Open(); err != nil {
 			t.Fatal(err)
@@ -114,8 +114,8 @@ func TestFailedWriteProvesNothingSentOnlyIfNothingLeft(t *testing.T) {
 	}
 }
 
-// secured2 is a TLS connection over a socket that can be made to fail.
-func secured2(t *testing.T) (*rationed, *wire, *tls.Conn) {
+// failing is a TLS connection over a socket that can be made to fail.
+func failing(t *testing.T) (*rationed, *wire, *tls.Conn) {
 	t.Helper()
 	tr := transports(t)[1]
 	server := testkit.NewRawServer(t, func(c *testkit.RawConn) { c.Drain() }, testkit.RawTLS(tr.tls))
@@ -125,7 +125,7 @@ func secured2(t *testing.T) (*rationed, *wire, *tls.Conn) {
 	}
 	socket := &rationed{Conn: conn}
 	w := &wire{Conn: socket}
-	secure, err := handshake(context.Background(), w, secured(tr.true, "127.0.0.1"), time.Minute)
+	secure, _, err := handshake(context.Background(), w, secured(tr.true, "127.0.0.1"), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ type Target struct {
 	Version    int // of the profile; connections are shared within one version
 	Base       *url.URL
 	Allow      []netip.Prefix // addresses permitted besides public ones
-	Proxy      string         // http://host:port, "" for none
+	Proxy      string         // http://host:port or https://, "" for none
 	TLS        *tls.Config    // of TLSConfig
 	Timeouts   upstreams.Timeouts
 	Limits     upstreams.Limits
@@ -158,7 +158,7 @@ func (d *dialling) dial(ctx context.Context) (*Conn, *dialFailure) {
 	if fail != nil {
 		return nil, fail
 	}
-	c, fail := d.establish(ctx, w)
+	c, fail := d.establish(ctx, w, hop)
 	if fail != nil {
 		w.reset()
 		return nil, fail
@@ -270,33 +270,52 @@ func connectTo(ctx context.Context, addr netip.AddrPort, limit time.Duration) (*
 
 // establish makes the TCP connection ready for requests: the proxy's tunnel and
 // TLS. A failure here ends the attempt, other addresses are not tried.
-func (d *dialling) establish(ctx context.Context, w *wire) (*Conn, *dialFailure) {
-	t, remote := d.target, w.RemoteAddr().String()
-	if t.Proxy != "" {
-		start := time.Now()
-		err := tunnel(ctx, w, hostPort(t.Base), t.Timeouts.Connect)
-		d.timings.Connect += time.Since(start)
-		if err != nil {
-			fail := &dialFailure{outcome.StageConnect, outcome.CategoryConnectFailure, err.Error()}
-			d.failed(remote, fail)
-			return nil, fail
-		}
-	}
+func (d *dialling) establish(ctx context.Context, w *wire, hop *url.URL) (*Conn, *dialFailure) {
+	t := d.target
 	c := &Conn{target: t, wire: w, stream: w, born: time.Now(), protocol: "HTTP/1.1"}
-	if t.Base.Scheme == "https" {
-		start := time.Now()
-		secure, err := handshake(ctx, w, secured(t.TLS, t.Base.Hostname()), t.Timeouts.TLS)
-		d.timings.TLS = time.Since(start)
-		if err != nil {
-			fail := &dialFailure{outcome.StageTLS, handshakeCategory(err), cause(err).Error()}
-			d.failed(remote, fail)
-			return nil, fail
-		}
-		c.stream = secure
-		c.protocol += " over " + tls.VersionName(secure.ConnectionState().Version)
+	fail := d.throughProxy(ctx, c, hop)
+	if fail == nil && t.Base.Scheme == "https" {
+		fail = d.secure(ctx, c, secured(t.TLS, t.Base.Hostname()))
+	}
+	if fail != nil {
+		d.failed(c.Remote(), fail)
+		return nil, fail
 	}
 	c.responses = newResponses(c.stream)
 	return c, nil
+}
+
+func (d *dialling) throughProxy(ctx context.Context, c *Conn, proxy *url.URL) *dialFailure {
+	t := d.target
+	if t.Proxy == "" {
+		return nil
+	}
+	if proxy.Scheme == "https" {
+		if fail := d.secure(ctx, c, proxied(t.TLS, proxy.Hostname())); fail != nil {
+			fail.detail = "proxy: " + fail.detail
+			return fail
+		}
+	}
+	start := time.Now()
+	err := tunnel(ctx, c.stream, hostPort(t.Base), t.Timeouts.Connect)
+	d.timings.Connect += time.Since(start)
+	if err != nil {
+		return &dialFailure{outcome.StageConnect, outcome.CategoryConnectFailure, err.Error()}
+	}
+	return nil
+}
+
+// secure puts TLS on top of the connection as it is.
+func (d *dialling) secure(ctx context.Context, c *Conn, config *tls.Config) *dialFailure {
+	start := time.Now()
+	conn, layer, err := handshake(ctx, c.stream, config, d.target.Timeouts.TLS)
+	d.timings.TLS += time.Since(start)
+	if err != nil {
+		return &dialFailure{outcome.StageTLS, handshakeCategory(err), cause(err).Error()}
+	}
+	c.stream, c.layers = conn, append(c.layers, layer)
+	c.protocol = "HTTP/1.1 over " + tls.VersionName(conn.ConnectionState().Version)
+	return nil
 }
 
 func connectCategory(err error) outcome.Category {

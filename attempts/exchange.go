@@ -66,6 +66,7 @@ type exchange struct {
 	reply   *reply
 	headErr error // why there is no reply
 	ended   time.Time
+	notes   []string
 }
 
 func newExchange(c *Conn, method string, head, body []byte, deadline time.Time) *exchange {
@@ -176,10 +177,14 @@ func (s *Sender) dispose(x *exchange) tally {
 	c := x.conn
 	if x.reusable() {
 		<-x.done
-		if c.silent() == nil {
+		err := c.silent()
+		if err == nil {
 			t := x.counter.seal(nil)
 			s.pool.put(c)
 			return t
+		}
+		if errors.Is(err, errPeerSpoke) {
+			x.notes = append(x.notes, "the peer sent more than its response: the connection is not used again")
 		}
 	}
 	if x.reply != nil && x.reply.bodyErr == nil && !x.reply.truncated && x.counter.whole() {

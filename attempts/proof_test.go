@@ -209,20 +209,36 @@ func row08Proxy(t *testing.T) {
 			t.Errorf("the origin saw %d connections", origin.Connections())
 		}
 
-		proxy := testkit.NewRawServer(t, relay)
+		ca := testkit.NewAuthority(t)
+		proxies := map[string]*testkit.RawServer{
+			"http://":  testkit.NewRawServer(t, relay),
+			"https://": testkit.NewRawServer(t, relay, testkit.RawTLS(&tls.Config{Certificates: []tls.Certificate{ca.Issue("127.0.0.1")}})),
+		}
+		for scheme, proxy := range proxies {
+			target := tr.shared(origin.Address())
+			target.Proxy, target.TLS = scheme+proxy.Address(), bothTrusted(tr, ca)
+			s, before := newSender(t), len(origin.Requests())
+			for n := range 2 {
+				o := attempt(t, s, target, payment())
+				received.check(t, o)
+				if o.Remote != proxy.Address() || o.Reused != (n == 1) {
+					t.Errorf("%s remote %s, reused %v", scheme, o.Remote, o.Reused)
+				}
+			}
+			if got := proxy.Requests(); len(got) != 1 || got[0].Method != "CONNECT" || got[0].Target != origin.Address() || got[0].Header.Get("Idempotency-Key") != "" {
+				t.Errorf("%s the proxy got %+v", scheme, got)
+			}
+			if n := len(origin.Requests()) - before; n != 2 {
+				t.Errorf("%s the origin saw %d requests, want 2", scheme, n)
+			}
+		}
 		target := tr.target(origin.Address())
-		target.Proxy = "http://" + proxy.Address()
-		o := attempt(t, newSender(t), target, payment())
-		received.check(t, o)
-		if got := proxy.Requests(); len(got) != 1 || got[0].Method != "CONNECT" || got[0].Target != origin.Address() || got[0].Header.Get("Idempotency-Key") != "" {
-			t.Errorf("the proxy got %+v", got)
-		}
-		if len(origin.Requests()) != 1 || o.Remote != proxy.Address() {
-			t.Errorf("the origin saw %d requests, remote %s", len(origin.Requests()), o.Remote)
-		}
+		target.Proxy = "https://" + proxies["https://"].Address()
+		_, o, _ := newSender(t).Dial(context.Background(), target)
+		want{outcome.EvidenceNotSent, outcome.StageTLS, outcome.CategoryCertificateInvalid, 0}.check(t, o)
 	})
 	t.Run("a profile that names nonsense", func(t *testing.T) {
-		for _, text := range []string{"https://p:1", "http://u:p@h:1", "p:1", "http://h/x"} {
+		for _, text := range []string{"ftp://p:1", "http://u:p@h:1", "p:1", "http://h/x"} {
 			target := transport{}.target("127.0.0.1:1")
 			target.Proxy = text
 			_, o, _ := newSender(t).Dial(context.Background(), target)
@@ -239,6 +255,16 @@ func row08Proxy(t *testing.T) {
 			t.Error("the proxy was asked")
 		}
 	})
+}
+
+// bothTrusted is a client's TLS for an origin and a proxy of two authorities.
+func bothTrusted(tr transport, proxy *testkit.Authority) *tls.Config {
+	config := &tls.Config{RootCAs: proxy.Pool}
+	if tr.true != nil {
+		config.RootCAs = tr.true.RootCAs.Clone()
+		config.RootCAs.AppendCertsFromPEM(proxy.PEM)
+	}
+	return config
 }
 
 // relay is an honest proxy.

@@ -59,9 +59,9 @@ func newResponses(r io.Reader) *responses {
 // reply is one final response.
 type reply struct {
 	status   int
-	proto    string
 	header   http.Header
 	keep     bool // the connection may carry another request (RFC 9112, section 9.3)
+	twice    bool // both a Content-Length and a Transfer-Encoding framed it
 	openEnd  bool // the body ends with the connection (RFC 9112, section 6.3, case 8)
 	headedAt time.Time
 
@@ -112,20 +112,20 @@ func (r *responses) explain(err error) error {
 	return fmt.Errorf("%w: %s", errMalformed, strings.TrimRight(what, " :;[&"))
 }
 
-// ambiguousFraming says that a head had both a Content-Length and a
+// framedTwice says that a head had both a Content-Length and a
 // Transfer-Encoding, which may be a sign of smuggling (RFC 9112, section 6.3): the
 // response is read by the latter, and the connection is not used again.
-func (r *responses) ambiguousFraming(res *http.Response) bool {
+func (r *responses) framedTwice(res *http.Response) bool {
 	return len(res.TransferEncoding) > 0 && bytes.Contains(bytes.ToLower(r.source.head), []byte("\ncontent-length"))
 }
 
 // body reads the body up to max bytes.
 func (r *responses) body(res *http.Response, max int64) *reply {
 	out := &reply{
-		status: res.StatusCode, proto: res.Proto, header: res.Header, headedAt: time.Now(),
+		status: res.StatusCode, header: res.Header, headedAt: time.Now(), twice: r.framedTwice(res),
 		openEnd: res.ContentLength < 0 && len(res.TransferEncoding) == 0 && res.Body != http.NoBody,
 	}
-	out.keep = res.ProtoAtLeast(1, 1) && !res.Close && res.StatusCode != http.StatusSwitchingProtocols && !r.ambiguousFraming(res)
+	out.keep = res.ProtoAtLeast(1, 1) && !res.Close && res.StatusCode != http.StatusSwitchingProtocols && !out.twice
 	raw, err := io.ReadAll(io.LimitReader(res.Body, max+1))
 	if int64(len(raw)) > max {
 		raw, out.truncated, err = raw[:max], true, nil

@@ -65,6 +65,30 @@ func TestReuse(t *testing.T) {
 	})
 }
 
+// What the peer closed while it was idle is replaced before anything is sent.
+func TestClosedIdleConnectionIsReplaced(t *testing.T) {
+	each(t, func(t *testing.T, tr transport) {
+		for _, end := range []func(*testkit.RawConn){func(*testkit.RawConn) {}, (*testkit.RawConn).Reset} {
+			closing := make(chan struct{})
+			server := tr.server(t, func(c *testkit.RawConn) {
+				c.ReadRequest()
+				c.Send(testkit.Reply(200, `{}`))
+				<-closing
+				end(c)
+			})
+			s := newSender(t)
+			received.check(t, attempt(t, s, tr.shared(server.Address()), payment()))
+			close(closing)
+			waitForNoise(t, s)
+			o := attempt(t, s, tr.shared(server.Address()), payment())
+			received.check(t, o)
+			if o.Reused || len(server.Requests()) != 2 {
+				t.Errorf("reused %v, %d requests", o.Reused, len(server.Requests()))
+			}
+		}
+	})
+}
+
 // net/http repeats a POST with an Idempotency-Key on a connection that dies, as
 // often as it has idle ones. Here the upstream sees it once.
 func TestNoSilentResend(t *testing.T) {
@@ -127,7 +151,11 @@ func row24Leftover(t *testing.T) {
 					})
 				})
 				s := newSender(t)
-				received.check(t, attempt(t, s, tr.shared(server.Address()), payment()))
+				first := attempt(t, s, tr.shared(server.Address()), payment())
+				received.check(t, first)
+				if len(first.Notes) != 1 {
+					t.Errorf("notes %q, want one on %q", first.Notes, extra)
+				}
 				next(t, s, tr, server)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"time"
 
@@ -68,19 +69,28 @@ func secured(config *tls.Config, host string) *tls.Config {
 	return config
 }
 
-// handshake secures the wire. No byte of a request can leave before it succeeds.
-func handshake(ctx context.Context, w *wire, config *tls.Config, limit time.Duration) (*tls.Conn, error) {
+// proxied is config for the connection to an https proxy: the same authorities,
+// the proxy's name, and no certificate of ours.
+func proxied(config *tls.Config, host string) *tls.Config {
+	config = secured(config, host)
+	config.ServerName, config.Certificates, config.GetClientCertificate = host, nil, nil
+	return config
+}
+
+// handshake secures a connection. No byte of a request can leave before it
+// succeeds.
+func handshake(ctx context.Context, below net.Conn, config *tls.Config, limit time.Duration) (*tls.Conn, *recorded, error) {
 	ctx, cancel := within(ctx, limit)
 	defer cancel()
-	w.records = &records{}
-	conn := tls.Client(w, config)
+	layer := &recorded{Conn: below}
+	conn := tls.Client(layer, config)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		if ctx.Err() != nil {
-			return nil, errors.New("the TLS handshake took too long")
+			return nil, nil, errors.New("the TLS handshake took too long")
 		}
-		return nil, err
+		return nil, nil, err
 	}
-	return conn, nil
+	return conn, layer, nil
 }
 
 // handshakeCategory tells a certificate that is wrong from a handshake that failed.

@@ -21,8 +21,6 @@ type wire struct {
 	// looking makes Read answer errQuiet where it would wait. It is set only
 	// by the goroutine that reads.
 	looking bool
-	// records follows the TLS records of what was read; nil without TLS.
-	records *records
 	// closing bounds the farewell of a polite close.
 	closing atomic.Bool
 }
@@ -48,11 +46,7 @@ func (w *wire) Read(p []byte) (int, error) {
 			return 0, errQuiet
 		}
 	}
-	n, err := w.Conn.Read(p)
-	if w.records != nil {
-		w.records.read(p[:n])
-	}
-	return n, err
+	return w.Conn.Read(p)
 }
 
 func (w *wire) Write(p []byte) (int, error) {
@@ -92,12 +86,10 @@ var (
 	errPeerSpoke  = errors.New("the peer spoke before the request")
 )
 
-// silent says whether the connection has nothing to read and is still open, by
-// reading from stream (TLS, or w itself) without waiting. TLS session tickets are
-// taken in on the way. Any byte that belongs to no request of ours is
-// errPeerSpoke, the first half of a TLS record included; an end is errPeerClosed
-// or the peer's own error.
-func (w *wire) silent(stream io.Reader) error {
+// look reads from stream, which is w or a TLS connection on it, without waiting.
+// TLS session tickets are taken in on the way. It returns nil if there is nothing
+// to read: a byte is errPeerSpoke, an end errPeerClosed or the peer's own error.
+func (w *wire) look(stream io.Reader) error {
 	w.looking = true
 	defer func() { w.looking = false }()
 	var one [1]byte
@@ -105,39 +97,11 @@ func (w *wire) silent(stream io.Reader) error {
 	switch {
 	case n > 0:
 		return errPeerSpoke
+	case errors.Is(err, errQuiet):
+		return nil
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errPeerClosed
-	case !errors.Is(err, errQuiet):
-		return err
-	case w.records != nil && !w.records.whole():
-		return errPeerSpoke
 	default:
-		return nil
+		return err
 	}
 }
-
-// records follows the framing of TLS records (RFC 8446, section 5.1): type,
-// version, two bytes of length, then that many bytes.
-type records struct {
-	head [5]byte
-	have int // bytes of the header so far
-	left int // bytes of the record's content still to come
-}
-
-func (r *records) read(p []byte) {
-	for len(p) > 0 {
-		if r.left > 0 {
-			n := min(r.left, len(p))
-			r.left, p = r.left-n, p[n:]
-			continue
-		}
-		n := copy(r.head[r.have:], p)
-		r.have, p = r.have+n, p[n:]
-		if r.have == len(r.head) {
-			r.have, r.left = 0, int(r.head[3])<<8|int(r.head[4])
-		}
-	}
-}
-
-// whole says that what was read ends with a complete record.
-func (r *records) whole() bool { return r.have == 0 && r.left == 0 }
