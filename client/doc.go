@@ -1,0 +1,33 @@
+// Package client is the Go client of the executor's REST API. It needs nothing
+// but the standard library.
+//
+// A command ends in one of four ways, and [Match] makes a caller say what it does
+// in each: leaving one out does not compile.
+//
+//	c, err := client.New(client.Config{URL: "http://127.0.0.1:8080", APIKey: key})
+//	…
+//	cmd, err := c.Run(ctx, client.Submission{
+//		Key: "order-42", Upstream: "ledger", Operation: "create_payment",
+//		Params: map[string]string{"account": "a1"}, Body: json.RawMessage(`{"amount": 100}`),
+//	})
+//	…
+//	text := client.Match(cmd.Outcome,
+//		func(o client.Success) string { return "paid: " + o.Result.Reference },
+//		func(o client.Rejected) string { return "refused: " + o.Rejection.Message },
+//		func(o client.Unresolved) string { return "nobody knows yet; do not pay again" },
+//		func(o client.Cancelled) string { return "not paid; it may be submitted again under a new key" },
+//	)
+//
+// # Lost answers
+//
+// A submit is repeated by itself, with the same key, when its answer is lost or
+// the service is away: the key makes that safe. If it stays unknown whether the
+// command was accepted, the error is an [*Unconfirmed] that holds the key; submit
+// the same again under that key, now or later, and at most one command exists.
+// Choose the key from your own data where you can, so that it survives a crash.
+//
+// # Errors
+//
+// What the service refuses is a [*Problem] (RFC 9457). errors.Is compares it with
+// [ErrNotFound], [ErrUnauthorized] and their sisters.
+package client
