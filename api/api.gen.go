@@ -214,9 +214,9 @@ type Attempt struct {
 	ProfileVersion int      `json:"profile_version"`
 	Reason         *string  `json:"reason"`
 	Request        struct {
-		BodySha256      string `json:"body_sha256"`
-		BytesHandedOver int    `json:"bytes_handed_over"`
-		BytesTotal      int    `json:"bytes_total"`
+		BodySha256      *string `json:"body_sha256"`
+		BytesHandedOver int     `json:"bytes_handed_over"`
+		BytesTotal      int     `json:"bytes_total"`
 
 		// Headers In the order sent.
 		Headers RequestHeaders `json:"headers"`
@@ -437,7 +437,7 @@ type EventList struct {
 // Evidence What was observed of sending the request and receiving its response.
 type Evidence string
 
-// FieldProblem One place. Exactly one of `pointer`, `parameter` and `header` names it; a profile's has `line` and `column`.
+// FieldProblem One place: `pointer`, `parameter` or `header` names it; what was read as text has `line` and `column`.
 type FieldProblem struct {
 	Code   string `json:"code"`
 	Column int    `json:"column,omitempty"`
@@ -534,8 +534,13 @@ type OperationMatrix struct {
 	CountsAs string `json:"counts_as"`
 
 	// Idempotency As the profile says.
-	Idempotency string                  `json:"idempotency"`
-	Key         *map[string]interface{} `json:"key"`
+	Idempotency string `json:"idempotency"`
+	Key         *struct {
+		From      string `json:"from"`
+		In        string `json:"in"`
+		MaxLength int    `json:"max_length"`
+		Name      string `json:"name"`
+	} `json:"key"`
 
 	// Lookup The first question; empty if there is none.
 	Lookup    string      `json:"lookup"`
@@ -544,6 +549,9 @@ type OperationMatrix struct {
 	Path      string      `json:"path"`
 	Retention string      `json:"retention"`
 	Rows      []MatrixRow `json:"rows"`
+
+	// Rules The conditions of the profile's own rules, in their order.
+	Rules *[]string `json:"rules"`
 }
 
 // Outcome The newest outcome handed to the caller.
@@ -683,7 +691,7 @@ type Result struct {
 	ContentType *string          `json:"content_type,omitempty"`
 	Headers     *ResponseHeaders `json:"headers,omitempty"`
 
-	// Incomplete Done for certain
+	// Incomplete Done for certain, but the body was lost or cut.
 	Incomplete bool    `json:"incomplete"`
 	Reference  *string `json:"reference"`
 

@@ -17,7 +17,7 @@ func (s *Server) SubmitCommand(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	dry, err := flag(r, "dry_run")
+	dry, err := boolean(r, "dry_run")
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (s *Server) Readyz(w http.ResponseWriter, r *http.Request) error {
 	verbose := given(r, "verbose") && param(r, "verbose") == ""
 	if !verbose {
 		var err error
-		if verbose, err = flag(r, "verbose"); err != nil {
+		if verbose, err = boolean(r, "verbose"); err != nil {
 			return err
 		}
 	}

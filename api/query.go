@@ -56,8 +56,8 @@ func param(r *http.Request, name string) string {
 
 func given(r *http.Request, name string) bool { return len(callOf(r).query[name]) > 0 }
 
-// flag reads a boolean parameter; absent is false.
-func flag(r *http.Request, name string) (bool, error) {
+// boolean reads a boolean parameter; absent is false.
+func boolean(r *http.Request, name string) (bool, error) {
 	switch param(r, name) {
 	case "true":
 		return true, nil

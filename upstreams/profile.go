@@ -181,10 +181,10 @@ const (
 
 // Key is where the idempotency key goes.
 type Key struct {
-	In        string // header, query or body
-	Name      string // header or query name, or a JSON pointer
-	From      string // caller_key or command_id
-	MaxLength int    // characters
+	In        string `json:"in"`         // header, query or body
+	Name      string `json:"name"`       // header or query name, or a JSON pointer
+	From      string `json:"from"`       // caller_key or command_id
+	MaxLength int    `json:"max_length"` // characters
 }
 
 // Places of a Key and where it comes from.
