@@ -47,10 +47,10 @@ func newExchange(c *conn, head *http.Request) *exchange {
 func (x *exchange) run() (keep bool) {
 	x.sim.record(x.rec)
 	early, err := x.chooseByHead()
+	if !early && x.readBody() != nil {
+		return x.end(0)
+	}
 	if err == nil && !early {
-		if err := x.readBody(); err != nil {
-			return x.end(0)
-		}
 		err = x.chooseByBody()
 	}
 	x.countAttempt()
@@ -119,16 +119,18 @@ func (x *exchange) expectsContinue() bool {
 	return strings.EqualFold(x.head.Header.Get("Expect"), "100-continue")
 }
 
+// parseFields reads JSON, whatever it calls itself, or a form. Any other body is
+// welcome too, and members of another type count as left out.
 func parseFields(contentType string, body []byte) (f fields) {
-	if strings.HasPrefix(contentType, "application/x-www-form-urlencoded") {
-		form, _ := url.ParseQuery(string(body))
-		f.Sim, f.Reference, f.Key = form.Get("sim"), form.Get("client_reference"), form.Get("idempotency_key")
-		if amount := form.Get("amount"); amount != "" {
-			f.Amount, _ = json.Marshal(amount)
-		}
+	if json.Valid(body) || !strings.HasPrefix(contentType, "application/x-www-form-urlencoded") {
+		_ = json.Unmarshal(body, &f)
 		return f
 	}
-	_ = json.Unmarshal(body, &f) // any body is welcome; members of another type count as left out
+	form, _ := url.ParseQuery(string(body))
+	f.Sim, f.Reference, f.Key = form.Get("sim"), form.Get("client_reference"), form.Get("idempotency_key")
+	if amount := form.Get("amount"); amount != "" {
+		f.Amount, _ = json.Marshal(amount)
+	}
 	return f
 }
 
@@ -140,10 +142,10 @@ func (x *exchange) countAttempt() {
 		before, _ := x.sim.attempts.get(identity)
 		x.attempt = before + 1
 		x.sim.attempts.set(identity, x.attempt)
-		x.rec.Attempt, x.rec.Behavior = x.attempt, x.behavior.text
 		if x.behavior.times > 0 && x.attempt > x.behavior.times {
 			x.behavior = Behavior{}
 		}
+		x.rec.Attempt, x.rec.Behavior = x.attempt, x.behavior.text
 	})
 }
 

@@ -29,8 +29,8 @@ Steps
 	}
 	fmt.Fprintf(&b, `
 What arrived, and what happened
-  curl %[1]s/_ledger?key=k1
-  curl %[1]s/_ledger/effects?key=k1
+  curl '%[1]s/_ledger?key=k1'
+  curl '%[1]s/_ledger/effects?key=k1'
   curl -X DELETE %[1]s/_ledger
   curl -X PUT %[1]s/_behavior -d '{"/v1/charges": "status=503;commit"}'
 `, url)

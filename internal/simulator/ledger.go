@@ -21,9 +21,9 @@ type Request struct {
 	Reference   string      `json:"reference"`
 	Body        Body        `json:"body"` // its beginning, if it is long
 	BodyBytes   int64       `json:"body_bytes"`
-	BodySHA256  string      `json:"body_sha256"` // of what arrived, hexadecimal
-	Complete    bool        `json:"complete"`    // head and body arrived whole
-	Behavior    string      `json:"behavior"`
+	BodySHA256  string      `json:"body_sha256"`  // of what arrived, hexadecimal
+	Complete    bool        `json:"complete"`     // head and body arrived whole
+	Behavior    string      `json:"behavior"`     // the one in force; empty once its times are over
 	Attempt     int         `json:"attempt"`      // how many of this key (or reference, or body) arrived on this path
 	Replayed    bool        `json:"replayed"`     // the answer is that of an earlier attempt
 	Status      int         `json:"status"`       // of the answer; 0: none was sent

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"cmp"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -100,13 +101,10 @@ func create(object, prefix, account string) handler {
 	}
 }
 
-// withoutEffect answers for a request that is not carried out. Only an error
-// that the upstream stores keeps the key.
+// withoutEffect answers for a request that is not carried out, as if it might
+// have been. Only an error that the upstream stores keeps the key.
 func (x *exchange) withoutEffect(c claim) answer {
-	a := problem(http.StatusServiceUnavailable, "not_carried_out", "simulated: nothing took place")
-	if x.behavior.status != 0 {
-		a = a.as(x.behavior.status)
-	}
+	a := answer{}.as(cmp.Or(x.behavior.status, http.StatusServiceUnavailable))
 	if !x.behavior.storeErrors {
 		c.release()
 		return a
@@ -173,7 +171,7 @@ func (x *exchange) addEffect(id string) {
 // however often. Each time counts as an effect.
 func putAccount(id string) handler {
 	return func(x *exchange, _ claim) answer {
-		if !x.behavior.commits() {
+		if !x.behavior.commits() && !x.behavior.lies() {
 			return x.withoutEffect(claim{})
 		}
 		x.sim.mu.Lock()
@@ -182,9 +180,11 @@ func putAccount(id string) handler {
 			x.sim.accounts.set(id, &account{x.rec.Body})
 			x.addEffect(id)
 		}
-		if x.behavior.effectAfter > 0 {
+		switch {
+		case x.behavior.lies():
+		case x.behavior.effectAfter > 0:
 			x.sim.later(x.behavior.effectAfter, effect)
-		} else {
+		default:
 			effect()
 		}
 		return accountAnswer(id, x.body)

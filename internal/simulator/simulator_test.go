@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -228,6 +229,11 @@ func TestChargesAndAccounts(t *testing.T) {
 		c.want(200)
 	}
 	wantEffects(t, s, "/v1/accounts/a9", 2)
+	for behavior, status := range map[string]int{"status=200;commit=false": 200, "status=500": 500, "commit,status=500": 500} {
+		c.request("PUT", "/v1/accounts/a8", `{}`, "Sim-Behavior: "+behavior)
+		c.want(status)
+	}
+	wantEffects(t, s, "/v1/accounts/a8", 1)
 	c.request("GET", "/v1/accounts/a9", "")
 	if res := c.want(200); member(t, res.body, "data", "name") != "x" {
 		t.Errorf("answered %s", res.body)
@@ -316,7 +322,11 @@ func TestBehaviors(t *testing.T) {
 						wantStatus(t, want.status)(res, err)
 					}
 					wantEffects(t, s, "k1", want.effects)
-					if r := s.Requests("k1")[i]; r.Status != want.status || r.EndedAt == nil || (r.AnswerBytes == 0) != (want.status == none) || r.Behavior != tt.behavior || r.Attempt != i+1 {
+					inForce := tt.behavior
+					if i > 0 && (strings.HasPrefix(inForce, "times=1") || strings.HasPrefix(inForce, "first=1")) {
+						inForce = ""
+					}
+					if r := s.Requests("k1")[i]; r.Status != want.status || r.EndedAt == nil || (r.AnswerBytes == 0) != (want.status == none) || r.Behavior != inForce || r.Attempt != i+1 {
 						t.Errorf("attempt %d is in the ledger as %+v", i+1, r)
 					}
 				}
@@ -359,6 +369,9 @@ func TestTheKeyMayStandElsewhere(t *testing.T) {
 func TestAFormSaysTheSame(t *testing.T) {
 	s, addr := start(t, Config{})
 	c := dial(t, addr)
+	// What curl -d sends without being told the type.
+	c.write("POST /v1/charges HTTP/1.1\r\nHost: sim\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 20\r\n\r\n" + `{"sim":"status=418"}`)
+	c.want(418)
 	form := "amount=100&client_reference=f1&sim=status%3D503%3Bcommit"
 	c.write(fmt.Sprintf("POST /v1/charges HTTP/1.1\r\nHost: sim\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n%s", len(form), form))
 	c.want(503)
@@ -645,6 +658,11 @@ func TestUnknownBehaviorIsRefused(t *testing.T) {
 		}
 		wantStatus(t, 400)(ask(t, addr, "POST", payments, fmt.Sprintf(`{"sim":%q}`, text)))
 	}
+	c := dial(t, addr)
+	for range 2 { // the connection goes on behind the body
+		c.request("POST", payments, pay100, "Sim-Behavior: explode")
+		c.want(400)
+	}
 	wantEffects(t, s, "", 0)
 	if _, err := ParseBehavior("retry_after=a\r\nb"); err == nil {
 		t.Error("a line end passes into a header")
@@ -818,11 +836,16 @@ func TestAsAHandlerOfAnotherServer(t *testing.T) {
 	}
 }
 
-func TestHelpNamesEveryStep(t *testing.T) {
-	text := Help("http://127.0.0.1:9911")
+func TestHelpAndManualNameEveryStep(t *testing.T) {
+	manual, err := os.ReadFile("../../docs/simulator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	help := Help("http://127.0.0.1:9911")
 	for _, s := range Steps() {
-		if !strings.Contains(text, s[0]) || s[1] == "" {
-			t.Errorf("%s is missing", s[0])
+		row := fmt.Sprintf("| `%s` | %s |\n", strings.ReplaceAll(s[0], "|", `\|`), s[1])
+		if !strings.Contains(help, s[0]) || !strings.Contains(string(manual), row) {
+			t.Errorf("%s is missing in the help, or in the manual as %s", s[0], row)
 		}
 	}
 }
