@@ -253,7 +253,7 @@ func (s Submission) document(key string) ([]byte, error) {
 		return nil, errors.New("a submission has Body or BodyBytes, not both")
 	}
 	if s.Body != nil && !json.Valid(s.Body) {
-		return nil, errors.New("Body is not JSON; send it as BodyBytes with its ContentType")
+		return nil, errors.New("field Body is not JSON; send it as BodyBytes with its ContentType")
 	}
 	envelope, err := json.Marshal(submissionDocument{
 		Key: key, Upstream: s.Upstream, Operation: s.Operation, Params: s.Params, Query: s.Query, Headers: s.Headers,
