@@ -139,8 +139,9 @@ func positionOf(t *token.Token) position {
 }
 
 func (d *document) problem(at position, path, message, help string) {
-	if len(d.problems) >= maxProblems {
-		return
+	follows := func(p Problem) bool { return p.Line == at.line && p.Column == at.column && p.Path == path }
+	if len(d.problems) >= maxProblems || slices.ContainsFunc(d.problems, follows) {
+		return // one problem of a member is enough
 	}
 	d.problems = append(d.problems, Problem{
 		Line: at.line, Column: at.column, Path: path,

@@ -65,11 +65,11 @@ func (o *Operation) statusEvents() []event {
 		}
 		name := strings.TrimSpace(fmt.Sprintf("%d %s", status, http.StatusText(status)))
 		if j.incomplete() {
-			name += ", as the rules expect"
+			name += ", as expected"
 		}
 		out = append(out, answered(name, status, plain))
 		if j.incomplete() {
-			out = append(out, answered(fmt.Sprintf("%d with an empty object", status), status, j))
+			out = append(out, answered(fmt.Sprintf("%d, an empty object", status), status, j))
 		}
 		if status == http.StatusTooManyRequests {
 			later := answered("429 with Retry-After: 60", status, plain)

@@ -3,6 +3,7 @@ package upstreams
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -207,7 +208,8 @@ func (c *compiler) checkShape(tree *ast.AST, result *cel.Type, condition bool) e
 	return nil
 }
 
-// issuesOf puts CEL's complaints into our form.
+// issuesOf puts CEL's complaints into our form. Of what cannot be read only the
+// first is told: the rest follows from it.
 func issuesOf(list []*common.Error) []expressionError {
 	var out []expressionError
 	for _, issue := range list {
@@ -215,10 +217,31 @@ func issuesOf(list []*common.Error) []expressionError {
 		if issue.Location.Line() > 0 {
 			line, column = issue.Location.Line(), issue.Location.Column()+1
 		}
-		message := strings.ReplaceAll(issue.Message, " (in container '')", "")
-		out = append(out, expressionError{line, column, strings.TrimPrefix(message, "Syntax error: ")})
+		if syntax, ok := strings.CutPrefix(issue.Message, "Syntax error: "); ok {
+			return append(out, expressionError{line, column, syntaxMessage(syntax)})
+		}
+		out = append(out, expressionError{line, column, strings.ReplaceAll(issue.Message, " (in container '')", "")})
 	}
 	return out
+}
+
+var (
+	unreadable = regexp.MustCompile(`^token recognition error at: '(.*)'$`)
+	unexpected = regexp.MustCompile(`^(?:extraneous|mismatched|no viable alternative at) input '(.*?)'(?: expecting .*)?$`)
+)
+
+// syntaxMessage puts a complaint of the parser's generator into words.
+func syntaxMessage(s string) string {
+	if m := unreadable.FindStringSubmatch(s); m != nil {
+		return fmt.Sprintf("%q cannot be read", strings.TrimSpace(m[1]))
+	}
+	if m := unexpected.FindStringSubmatch(s); m != nil {
+		if m[1] == "<EOF>" {
+			return "something is missing at the end"
+		}
+		return fmt.Sprintf("%q is not expected here", m[1])
+	}
+	return s
 }
 
 // names says whether an expression mentions a variable.

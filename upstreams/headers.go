@@ -35,6 +35,8 @@ func refuseHeader(name string) *refusal {
 		return &refusal{"is set by the executor", "Remove it; the content type follows from body."}
 	case slices.Contains(reroutingHeaders, name) || strings.HasPrefix(name, "X-Forwarded-"):
 		return &refusal{"could make the request pass for another one", "Remove it."}
+	case name == "Authorization":
+		return &refusal{"is a credential", "Use auth, such as {type: bearer, token: env:EXECUTOR_SECRET_…}."}
 	case credentialName.MatchString(name):
 		return &refusal{"is a credential", "Use auth, such as {type: header, name: " + name + ", value: env:EXECUTOR_SECRET_…}."}
 	default:

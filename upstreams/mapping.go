@@ -18,6 +18,7 @@ type mapping struct {
 	at      position
 	members map[string]member
 	asked   []string
+	broken  bool // it is no mapping at all
 }
 
 // member is a key and its value. value is nil where the YAML says null.
@@ -55,6 +56,7 @@ func (m *mapping) fill(n ast.Node, merges int) {
 	case *ast.MappingValueNode:
 		values = []*ast.MappingValueNode{v}
 	default:
+		m.broken = true
 		m.doc.problem(positionOf(n.GetToken()), m.path, "has to be a mapping (name: value), not "+kindOf(v), "")
 		return
 	}

@@ -61,7 +61,7 @@ var upstreamName = regexp.MustCompile(`^[a-z0-9_-]{1,63}$`)
 func (r *reader) profile(m *mapping) *Profile {
 	p := &Profile{}
 	if !m.has("version") {
-		m.doc.problem(m.at, "", `"version" is required`, "Write `version: 1`.")
+		m.missing("version", "Write `version: 1`.")
 	}
 	m.integer("version", 1, 1, 1)
 	p.Upstream = m.required("upstream", "Give the upstream a short name, such as `upstream: ledger`.")
@@ -233,7 +233,7 @@ func (r *reader) rate(m *mapping) *Rate {
 	}
 	inner := m.mapping("rate")
 	if !inner.has("per_second") {
-		m.doc.problem(inner.at, inner.path, `"per_second" is required`, "Write `rate: {per_second: 10, burst: 20}`.")
+		inner.missing("per_second", "Write `rate: {per_second: 10, burst: 20}`.")
 	}
 	rate := &Rate{PerSecond: inner.fraction("per_second", 1, 0.001, 1e6)}
 	rate.Burst = inner.integer("burst", int(math.Ceil(rate.PerSecond)), 1, 1_000_000)
@@ -280,7 +280,7 @@ func (r *reader) backoff(m *mapping, base outcome.Backoff) outcome.Backoff {
 		Max:     m.duration("max", base.Max, instant, maxDeadline),
 		Jitter:  outcome.Jitter(m.choice("jitter", string(base.Jitter), texts(outcome.Jitters())...)),
 	}
-	if b.Max < b.Initial {
+	if b.Max < b.Initial && (m.has("max") || m.has("initial")) {
 		at := "max"
 		if !m.has(at) {
 			at = "initial"

@@ -89,11 +89,11 @@ func helpFor(message string) string {
 	switch {
 	case strings.Contains(message, "undeclared reference"):
 		return variablesHelp
-	case strings.Contains(message, "token recognition error at: '= '"):
+	case message == `"=" cannot be read`:
 		return "Compare with == instead of =."
 	case strings.Contains(message, "no matching overload"):
 		return "Both sides have to be of one type: status and attempt are numbers, headers[\"x\"] is a list of texts."
-	case strings.Contains(message, "mismatched input"), strings.Contains(message, "extraneous input"), strings.Contains(message, "token recognition"):
+	case strings.Contains(message, "cannot be read"), strings.Contains(message, "not expected"), strings.Contains(message, "missing at the end"):
 		return "This is not CEL. Texts are quoted, conditions joined by && and ||."
 	default:
 		return ""

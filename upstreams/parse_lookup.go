@@ -58,7 +58,7 @@ func (r *reader) replay(m *mapping, o *Operation) {
 			m.fail(name, "means nothing beside `replay: true`, which sends the command itself again", "Remove one of them.")
 		}
 	}
-	if kind := o.Idempotency.Kind; kind == outcome.IdempotencyNone || kind == outcome.IdempotencyKeyed && o.Idempotency.Retention == 0 {
+	if kind := o.Contract().Idempotency; kind == outcome.IdempotencyNone || kind == outcome.IdempotencyKeyed && o.Idempotency.Retention == 0 {
 		m.fail("replay", "would act a second time: nothing says that a repeat is harmless", "Ask by method and path, or state the idempotency with its retention.")
 	}
 }

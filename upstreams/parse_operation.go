@@ -21,8 +21,8 @@ var (
 func (r *reader) operations(m *mapping, p *Profile) {
 	p.Operations = map[string]*Operation{}
 	all := m.mapping("operations")
-	if len(all.members) == 0 {
-		m.doc.problem(m.position("operations"), "", "at least one operation is needed", "Write `operations:` and below it a name with method and path.")
+	if len(all.members) == 0 && !m.broken {
+		m.fail("operations", "at least one operation is needed", "Write `operations:` and below it a name with method and path.")
 	}
 	for _, name := range slices.Sorted(maps.Keys(all.members)) {
 		all.asked = append(all.asked, name)

@@ -53,11 +53,19 @@ func (m *mapping) text(name, fallback string) string {
 
 // required reads a text that has to be there.
 func (m *mapping) required(name, help string) string {
-	s := m.text(name, "")
-	if s == "" && !m.has(name) {
-		m.doc.problem(m.position(name), m.path, fmt.Sprintf("%q is required", name), help)
+	if !m.has(name) {
+		m.missing(name, help)
 	}
-	return s
+	return m.text(name, "")
+}
+
+// missing reports a member that has to be there, unless the whole mapping is not
+// one, which was reported already.
+func (m *mapping) missing(name, help string) {
+	m.asked = append(m.asked, name)
+	if !m.broken {
+		m.fail(name, "is required", help)
+	}
 }
 
 // choice reads one of a few words.
@@ -94,7 +102,11 @@ func (m *mapping) integer(name string, fallback, low, high int) int {
 	}
 	n, ok := integerNode(found.value)
 	if !ok || n < low || n > high {
-		m.fail(name, fmt.Sprintf("has to be a whole number from %d to %d", low, high), "")
+		message := fmt.Sprintf("has to be a whole number from %d to %d", low, high)
+		if low == high {
+			message = fmt.Sprintf("has to be %d", low)
+		}
+		m.fail(name, message, "")
 		return fallback
 	}
 	return n

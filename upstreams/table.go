@@ -12,9 +12,9 @@ import (
 
 // Widths of the columns; a line has at most 120 characters.
 const (
-	eventWidth  = 42
+	eventWidth  = 38
 	answerWidth = 9
-	thenWidth   = 30
+	thenWidth   = 26
 )
 
 // WriteTo prints the matrix as a table for people.

@@ -47,7 +47,8 @@ func parseAddress(raw string) (address, error) {
 	if err := a.checkPort(u.Port(), u.Host); err != nil {
 		return address{}, err
 	}
-	return a, a.checkPath()
+	_, rest, _ := strings.Cut(raw, "://")
+	return a, a.checkPath(rest[strings.Index(rest+"/", "/"):])
 }
 
 var (
@@ -116,8 +117,9 @@ func (a *address) checkPort(port, host string) error {
 	return nil
 }
 
-func (a *address) checkPath() error {
-	path := strings.TrimSuffix(a.url.EscapedPath(), "/")
+// checkPath checks the path as it is written: the URL package would repair it.
+func (a *address) checkPath(raw string) error {
+	path := strings.TrimSuffix(raw, "/")
 	if path != "" {
 		if err := checkLiteralPath(path); err != nil {
 			return err

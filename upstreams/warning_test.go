@@ -1,0 +1,69 @@
+package upstreams
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestWarnings: what is allowed but unwise is said, at its place, and nothing
+// else is. Every profile here has what keeps the usual warnings away.
+func TestWarnings(t *testing.T) {
+	const quiet = "result: {require: [has(json.id)]}\nlookup: {path: /payments, query: {key: '{key}'}, findings: [{when: status == 200, finding: applied}]}\n"
+	const keyed = "idempotency: {kind: keyed, retention: 24h}\n"
+	const lookup = "lookup: {path: /p, query: {key: '{key}'}, findings: [{when: status == 200, finding: applied}]}\n"
+	const mark = "result: {require: [has(json.id)]}\n"
+	tests := []struct {
+		code, lines, top, path string
+	}{
+		{"", quiet + keyed, "", ""},
+		{"", mark + "method: GET\nidempotency: {kind: safe}", "", ""},
+		{"no_lookup", mark, "", "operations.pay.lookup"},
+		{"no_lookup", mark + keyed, "", "operations.pay.lookup"},
+		{"lookup_by_reference", mark + keyed + "lookup: {path: '/p/{reference}', findings: [{when: status == 200, finding: applied}]}", "", "operations.pay.lookup"},
+		{"lookup_unspecific", mark + keyed + "lookup: {path: /p, findings: [{when: status == 200, finding: applied}]}", "", "operations.pay.lookup"},
+		{"lookup_method", mark + keyed + "lookup: {method: POST, path: '/p/{key}', findings: [{when: status == 200, finding: applied}]}", "", "operations.pay.lookup"},
+		{"retention_short", quiet + "idempotency: {kind: keyed, retention: 10m}", "", "operations.pay.idempotency"},
+		{"retention_unknown", quiet + "idempotency: {kind: keyed}", "", "operations.pay.idempotency"},
+		{"http_public", quiet + keyed, "egress: {allow: [10.0.0.0/8], proxy: 'http://proxy.example.com:3128'}\nauth: {type: oauth2_client_credentials, token_url: 'http://login.example.com/token', client_id: x, client_secret: file:s}", "auth.token_url"},
+		{"window_short", quiet + keyed + "timeouts: {response_header: 25s}", "", "operations.pay.retry"},
+		{"window_long", quiet + keyed + "retry: {min_attempt_window: 2m}", "deadline: 1m", "operations.pay.retry"},
+		{"deadline_short", quiet + keyed, "deadline: 10s", "deadline"},
+		{"timeout_unreachable", quiet + keyed, "timeouts: {total: 10s}", "timeouts"},
+		{"timeout_unreachable", quiet + keyed + "timeouts: {total: 10s}", "", "operations.pay.timeouts"},
+		{"budget_unfilled", quiet + keyed, "retry: {budget: {ratio: 0, floor_per_second: 0}}", "retry"},
+		{"html_success", lookup + keyed, "", "operations.pay.result"},
+		{"unauthorized_unlisted", quiet + keyed, "auth: {type: bearer, token: file:t}", "operations.pay.answers"},
+		{"", quiet + keyed + "answers: [{when: status == 401, answer: refused}]", "auth: {type: bearer, token: file:t}", ""},
+		{"safe_method", mark + "idempotency: {kind: safe}", "", "operations.pay.idempotency"},
+		{"natural_method", quiet + "idempotency: {kind: natural}", "", "operations.pay.idempotency"},
+		{"", quiet + "method: PUT\nidempotency: {kind: natural}", "", ""},
+		{"read_not_safe", quiet + "method: GET", "", "operations.pay.idempotency"},
+		{"keyed_read", quiet + keyed + "method: GET", "", "operations.pay.idempotency"},
+		{"key_not_relied_on", quiet + "idempotency: {kind: keyed, retention: 24h, preserves: success}", "", "operations.pay.idempotency"},
+		{"fresh_anyway", quiet, "connection: {fresh: never}", "operations.pay.idempotency"},
+		{"proxy_status", quiet + keyed + "answers: [{when: status == 502, answer: declined}]", "", "operations.pay.answers"},
+		{"", quiet + keyed + "answers: [{when: 'status == 502 && \"x-origin\" in headers', answer: declined}]", "", ""},
+		{"rule_unguarded", quiet + keyed + "answers: [{when: json.code == 1, answer: refused}]", "", "operations.pay.answers[0]"},
+		{"", quiet + keyed + "answers: [{when: has(json.code) && json.code == 1, answer: refused}]", "", ""},
+	}
+	for _, tt := range tests {
+		o := operation(t, tt.lines, tt.top)
+		var codes []string
+		for _, w := range o.profile.Warnings {
+			codes = append(codes, w.Code)
+			if w.Code == tt.code && w.Path != tt.path || w.Line < 1 || w.Message == "" {
+				t.Errorf("%+v, want path %s", w, tt.path)
+			}
+		}
+		want := []string{tt.code}
+		if tt.code == "" {
+			want = nil
+		}
+		if tt.code == "http_public" { // the token's address is what this is about
+			codes = slices.DeleteFunc(codes, func(c string) bool { return c == "unauthorized_unlisted" })
+		}
+		if !slices.Equal(codes, want) {
+			t.Errorf("%s %s: warnings %v, want %v", tt.lines, tt.top, o.profile.Warnings, want)
+		}
+	}
+}
