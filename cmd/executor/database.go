@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"executor/internal/postgres"
+	"executor/migrations"
+)
+
+// errNotMigrated says what to do with a schema that is older than the program.
+var errNotMigrated = errors.New(`the database is not migrated to this version: run "executor migrate"`)
+
+// toolConnections is enough for a command line that asks one thing at a time.
+const toolConnections = 2
+
+// openDatabase opens the database for a command of the operator, at once or
+// not at all.
+func openDatabase(ctx context.Context, config Config) (*pgxpool.Pool, error) {
+	if err := checkDatabaseURL(config.DatabaseURL); err != nil {
+		return nil, usage(err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return reach(ctx, config.DatabaseURL, toolConnections)
+}
+
+// openMigrated is openDatabase for what needs the schema.
+func openMigrated(ctx context.Context, config Config) (*pgxpool.Pool, error) {
+	pool, err := openDatabase(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	if err := requireMigrated(ctx, pool); err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return pool, nil
+}
+
+func requireMigrated(ctx context.Context, pool *pgxpool.Pool) error {
+	current, err := migrations.Current(ctx, pool)
+	if err == nil && !current {
+		err = errNotMigrated
+	}
+	return err
+}
+
+// reach opens a pool and proves that the database answers.
+func reach(ctx context.Context, url string, connections int) (*pgxpool.Pool, error) {
+	pool, err := postgres.Open(ctx, url, connections)
+	if err != nil {
+		return nil, unreachable(url, err)
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, unreachable(url, err)
+	}
+	return pool, nil
+}
+
+func unreachable(url string, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("database %s cannot be reached: %w", redactedDatabase(url), err)
+}
+
+// databasePause lies between two tries to reach a database that is away.
+const databasePause = time.Second
+
+// awaitDatabase opens the database for a process that serves. One that is away
+// (starting, failing over) is waited for; one that refuses us is an error at
+// once, since waiting mends no password.
+func awaitDatabase(ctx context.Context, config Config, log *slog.Logger) (*pgxpool.Pool, error) {
+	bound, cancel := context.WithTimeout(ctx, config.DatabaseWait)
+	defer cancel()
+	for {
+		pool, err := tryDatabase(ctx, config)
+		if err == nil || ctx.Err() != nil || refusesUs(err) {
+			return pool, err
+		}
+		if bound.Err() != nil {
+			return nil, fmt.Errorf("%w; gave up after %s (EXECUTOR_DATABASE_WAIT)", err, config.DatabaseWait)
+		}
+		log.Warn("database away, trying again", "error", err, "pause", databasePause.String())
+		select {
+		case <-time.After(databasePause):
+		case <-bound.Done():
+		}
+	}
+}
+
+func tryDatabase(ctx context.Context, config Config) (*pgxpool.Pool, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return reach(ctx, config.DatabaseURL, config.MaxConnections)
+}
+
+// refusesUs tells an answer that stays the same (password, missing database)
+// from a server that is away or still starting.
+func refusesUs(err error) bool {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return false
+	}
+	switch pg.Code[:2] {
+	case "28", "3D", "42": // authorisation, no such database, not permitted
+		return true
+	default:
+		return false
+	}
+}

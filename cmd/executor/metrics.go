@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// newRegistry is the process's own registry: what a library registers for
+// itself in the global one does not appear.
+func newRegistry() *prometheus.Registry {
+	registry := prometheus.NewRegistry()
+	b := readBuild()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "executor_build_info", Help: "Always 1; the labels say which build runs.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "go": b.Go},
+	})
+	info.Set(1)
+	registry.MustRegister(info, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
+}
+
+// metricsHandler serves /metrics and nothing else.
+func metricsHandler(registry *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry, ErrorHandling: promhttp.ContinueOnError}))
+	return mux
+}
+
+// instrument measures every request by its route's pattern, so that the number
+// of series does not grow with the number of commands.
+func instrument(registry prometheus.Registerer) func(http.Handler) http.Handler {
+	duration := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "executor_http_request_duration_seconds",
+		Help:    "Duration of HTTP requests; long polls and event streams last as long as they were asked to.",
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+	}, []string{"method", "route", "status"})
+	registry.MustRegister(duration)
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			start := time.Now()
+			wrapped := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+			next.ServeHTTP(wrapped, r)
+			status := wrapped.Status()
+			if status == 0 {
+				status = http.StatusOK // nothing was written: net/http answers 200
+			}
+			duration.WithLabelValues(methodLabel(r.Method), routeLabel(r), strconv.Itoa(status)).Observe(time.Since(start).Seconds())
+		})
+	}
+}
+
+// routeLabel is the pattern that matched; a path that matched none must not
+// become a label.
+func routeLabel(r *http.Request) string {
+	if route := chi.RouteContext(r.Context()); route != nil {
+		if pattern := route.RoutePattern(); pattern != "" {
+			return pattern
+		}
+	}
+	return "none"
+}
+
+func methodLabel(method string) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions:
+		return method
+	default:
+		return "other"
+	}
+}
+
+// backlog tells, at each scrape, how old the oldest work is. It reads partial
+// indexes only, never the table of all commands.
+type backlog struct {
+	pool                     *pgxpool.Pool
+	log                      *slog.Logger
+	unresolved, oldest, late *prometheus.Desc
+}
+
+// scrapeTimeout bounds the database's part of a scrape.
+const scrapeTimeout = 3 * time.Second
+
+func newBacklog(pool *pgxpool.Pool, log *slog.Logger) *backlog {
+	return &backlog{
+		pool: pool, log: log,
+		unresolved: prometheus.NewDesc("executor_unresolved", "Commands in the state unresolved.", nil, nil),
+		oldest:     prometheus.NewDesc("executor_oldest_unresolved_age_seconds", "Age of the oldest unresolved command since it was accepted; 0 without one.", nil, nil),
+		late:       prometheus.NewDesc("executor_oldest_due_age_seconds", "How long the pending command that is due longest has been due; 0 without one.", nil, nil),
+	}
+}
+
+func (b *backlog) Describe(ch chan<- *prometheus.Desc) {
+	ch <- b.unresolved
+	ch <- b.oldest
+	ch <- b.late
+}
+
+func (b *backlog) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	ages, err := readAges(ctx, b.pool)
+	if err != nil {
+		b.log.Warn("backlog not measured", "error", err)
+		return // absent series are alarmed on; wrong ones are believed
+	}
+	ch <- prometheus.MustNewConstMetric(b.unresolved, prometheus.GaugeValue, float64(ages.Unresolved))
+	ch <- prometheus.MustNewConstMetric(b.oldest, prometheus.GaugeValue, ages.OldestUnresolved.Seconds())
+	ch <- prometheus.MustNewConstMetric(b.late, prometheus.GaugeValue, ages.OldestDue.Seconds())
+}
+
+// ages is how much waits for a person and how long work has been due.
+type ages struct {
+	Unresolved       int64
+	OldestUnresolved time.Duration // since it was accepted
+	OldestDue        time.Duration // since the pending command due longest was due
+}
+
+func readAges(ctx context.Context, pool *pgxpool.Pool) (ages, error) {
+	var a ages
+	var unresolved, due float64
+	err := pool.QueryRow(ctx, `
+		SELECT u.n, extract(epoch FROM u.age)::float8, extract(epoch FROM d.age)::float8
+		FROM (SELECT count(*) AS n, coalesce(now() - min(created_at), '0') AS age FROM commands WHERE state = 'unresolved') u,
+		     (SELECT coalesce(greatest(now() - min(next_attempt_at), '0'), '0') AS age FROM commands WHERE state = 'pending') d`).
+		Scan(&a.Unresolved, &unresolved, &due)
+	a.OldestUnresolved = time.Duration(unresolved * float64(time.Second))
+	a.OldestDue = time.Duration(due * float64(time.Second))
+	return a, err
+}

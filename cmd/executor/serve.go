@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/cobra"
+
+	"executor/api"
+	"executor/attempts"
+	"executor/commands"
+	"executor/internal/egress"
+	"executor/upstreams"
+)
+
+func newServeCommand(getenv func(string) string) *cobra.Command {
+	config := defaultConfig()
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the API and work on commands",
+		Long: `Serve answers the REST API and works on commands until it is told to stop. Any number
+of processes may share one database, each with the roles it is given.
+
+SIGTERM or SIGINT drains: /readyz fails, nothing new is taken, attempts on the wire
+finish within the drain bound, the rest is handed to the other processes. A second
+signal ends the process at once; what it had on the wire is then taken over by another.`,
+		Example: `  export EXECUTOR_DATABASE_URL=postgres://executor@localhost/executor EXECUTOR_DEPLOYMENT_ID=production
+  executor migrate
+  executor serve
+  executor serve --roles worker --listen 127.0.0.1:8082 --metrics-listen 127.0.0.1:9090`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			config.fill()
+			if err := config.Validate(); err != nil {
+				return usage(err)
+			}
+			log := newLogger(cmd.ErrOrStderr(), config.LogFormat, config.LogLevel).With("instance", config.Instance)
+			return serve(cmd.Context(), config, log, getenv)
+		},
+	}
+	config.addServeFlags(cmd.Flags())
+	return cmd
+}
+
+// serve runs one process until ctx ends, then drains it.
+func serve(ctx context.Context, config Config, log *slog.Logger, getenv func(string) string) error {
+	log.Info("starting", "build", readBuild(), "config", config)
+	pool, err := awaitDatabase(ctx, config, log)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	p, err := openProcess(ctx, config, log, getenv, pool)
+	if err != nil {
+		return err
+	}
+	return p.run(ctx)
+}
+
+// process is everything of one serving process between its listeners and the
+// database. It is built whole before anything of it runs.
+type process struct {
+	config     Config
+	log        *slog.Logger
+	commands   *commands.Store
+	deployment *attempts.Deployment
+	keys       *api.KeyStore
+	api        *api.Server
+	sender     *attempts.Sender // nil without the role worker, as is engine
+	engine     *attempts.Engine
+	started    bool // the engine
+	router     http.Handler
+	metrics    http.Handler
+	front      *httpServer // API and health
+	back       *httpServer // metrics; nil if there are none
+	failed     chan error  // a listener that ended by itself
+}
+
+// openProcess opens what can fail and wires the parts. A busy port or an old
+// schema ends it before anything was started.
+func openProcess(ctx context.Context, config Config, log *slog.Logger, getenv func(string) string, pool *pgxpool.Pool) (*process, error) {
+	if err := requireMigrated(ctx, pool); err != nil {
+		return nil, err
+	}
+	p := &process{config: config, log: log, failed: make(chan error, 2)}
+	registry := newRegistry()
+	registry.MustRegister(newBacklog(pool, log))
+	if err := p.wire(pool, registry, getenv); err != nil {
+		return nil, err
+	}
+	p.router = route(p.api, registry, config)
+	p.metrics = metricsHandler(registry)
+	if err := p.listen(); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// wire builds the stores first, on a queue client that only inserts, then what
+// works, then what answers: so nothing needs what is built after it.
+func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv func(string) string) error {
+	jobs, err := attempts.NewInserter(pool)
+	if err != nil {
+		return err
+	}
+	ups := upstreams.NewStore(pool)
+	p.commands = commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Log: p.log})
+	p.deployment = attempts.OpenDeployment(pool, p.config.DeploymentID, p.commands, ups)
+	if p.config.has(roleWorker) {
+		if err := p.wireWorker(pool, ups, registry, getenv); err != nil {
+			return err
+		}
+	}
+	p.keys = api.NewKeyStore(pool, p.log)
+	p.api = api.NewServer(api.Config{
+		Commands: p.commands, Upstreams: ups, Keys: p.keys, Deployment: p.deployment, Health: &health{pool: pool}, Log: p.log,
+	})
+	return nil
+}
+
+func (p *process) wireWorker(pool *pgxpool.Pool, ups *upstreams.Store, registry *prometheus.Registry, getenv func(string) string) error {
+	guard := egress.NewGuard(egress.GuardConfig{})
+	p.sender = attempts.NewSender(attempts.SenderConfig{Guard: guard, Log: p.log})
+	engine, err := attempts.NewEngine(attempts.EngineConfig{
+		Pool: pool, Commands: p.commands, Upstreams: ups, Sender: p.sender,
+		Secrets:  egress.NewSecrets(getenv, p.config.SecretsDir),
+		Tokens:   egress.NewTokens(egress.TokensConfig{Guard: guard}),
+		Instance: p.config.Instance, Expected: p.config.DeploymentID, LeaseTTL: p.config.LeaseTTL, Drain: p.config.Drain,
+		River: attempts.RiverConfig{
+			JobTimeout: p.config.JobTimeout, RescueStuckJobsAfter: p.config.RescueAfter, SoftStopTimeout: p.config.SoftStop,
+		},
+		Log: p.log, Registry: registry,
+	})
+	if err != nil {
+		return err
+	}
+	p.engine, p.deployment = engine, engine.Deployment()
+	p.commands.SetStarter(engine)
+	return nil
+}
+
+// route puts what every request passes before the API. A process without the
+// role api answers the health calls alone.
+func route(server *api.Server, registry *prometheus.Registry, config Config) http.Handler {
+	r := chi.NewRouter()
+	r.Use(instrument(registry))
+	routes := server.Routes()
+	if config.has(roleAPI) {
+		r.Mount("/", routes)
+		return r
+	}
+	for _, path := range []string{"/livez", "/healthz", "/readyz"} {
+		r.Handle(path, routes)
+	}
+	return r
+}
+
+// listen opens the listeners; nothing is answered yet.
+func (p *process) listen() (err error) {
+	if p.front, err = listen("API", "EXECUTOR_LISTEN", p.config.Listen, p.log); err != nil {
+		return err
+	}
+	p.front.server.RegisterOnShutdown(p.api.Drain)
+	if p.config.MetricsListen != "" {
+		p.back, err = listen("metrics", "EXECUTOR_METRICS_LISTEN", p.config.MetricsListen, p.log)
+	}
+	return err
+}
+
+// run works until ctx ends or a listener fails, then drains.
+func (p *process) run(ctx context.Context) error {
+	err := p.start(ctx)
+	if err == nil {
+		select {
+		case err = <-p.failed:
+			p.log.Error("listener failed", "error", err)
+		case <-ctx.Done():
+			p.log.Info("draining", "bound", p.config.Drain.String())
+		}
+	}
+	return errors.Join(err, p.stop())
+}
+
+// start takes the lease and begins to answer. ctx bounds the start alone: what
+// was started is ended by stop.
+func (p *process) start(ctx context.Context) error {
+	state, err := p.deployment.Check(ctx, p.config.Instance, p.config.Frozen)
+	if err != nil {
+		return deploymentError(err)
+	}
+	if state.Frozen() {
+		p.log.Warn("frozen: nothing is sent", "reason", state.FrozenReason, "since", state.FrozenAt, "by", state.FrozenBy)
+	}
+	if p.engine != nil {
+		if err := p.engine.Start(ctx); err != nil {
+			return err
+		}
+		p.started = true
+	}
+	p.front.serve(p.router, p.failed)
+	serving := []any{"url", p.front.url(), "roles", p.config.Roles, "frozen", state.Frozen()}
+	if p.back != nil {
+		p.back.serve(p.metrics, p.failed)
+		serving = append(serving, "metrics_url", p.back.url())
+	}
+	p.log.Info("serving", serving...)
+	return nil
+}
+
+// stop drains in this order: requests, attempts, lease. Requests get what the
+// drain leaves beside the workers' part; waiting ones are answered at once.
+func (p *process) stop() error {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(context.Background(), p.config.Drain)
+	defer cancel()
+	requests, done := context.WithTimeout(ctx, p.config.Drain-p.config.SoftStop)
+	defer done()
+	err := p.front.stop(requests)
+	if p.started {
+		err = errors.Join(err, p.engine.Stop(ctx))
+	}
+	err = errors.Join(err, p.back.stop(ctx))
+	p.close()
+	if err != nil {
+		return fmt.Errorf("drain: %w", err)
+	}
+	p.log.Info("stopped", "took", time.Since(began).String())
+	return nil
+}
+
+// close gives back what was opened, in whatever part.
+func (p *process) close() {
+	p.front.shut()
+	p.back.shut()
+	if p.sender != nil {
+		p.sender.Close()
+	}
+	p.keys.Close()
+	p.commands.Close()
+}
