@@ -4,6 +4,7 @@
 package api
 
 import (
+	"encoding/json"
 	"net/http"
 	"time"
 )
@@ -227,7 +228,7 @@ type Attempt struct {
 	// Response Null where none came. The body is `body` if it is JSON (the same bytes), else `body_text`, else
 	// `body_base64`; none of them if it was empty.
 	Response *struct {
-		Body       interface{}     `json:"body,omitempty"`
+		Body       json.RawMessage `json:"body,omitempty"`
 		BodyBase64 *string         `json:"body_base64,omitempty"`
 		BodyText   *string         `json:"body_text,omitempty"`
 		Bytes      int             `json:"bytes"`
@@ -607,11 +608,11 @@ type Preview struct {
 	OperationIdentity *Identity `json:"operation_identity"`
 	ProfileVersion    int       `json:"profile_version"`
 	Request           struct {
-		Body        interface{} `json:"body,omitempty"`
-		BodyBase64  *string     `json:"body_base64,omitempty"`
-		BodyBytes   int         `json:"body_bytes"`
-		BodyText    *string     `json:"body_text,omitempty"`
-		ContentType *string     `json:"content_type,omitempty"`
+		Body        json.RawMessage `json:"body,omitempty"`
+		BodyBase64  *string         `json:"body_base64,omitempty"`
+		BodyBytes   int             `json:"body_bytes"`
+		BodyText    *string         `json:"body_text,omitempty"`
+		ContentType *string         `json:"content_type,omitempty"`
 
 		// Headers In the order sent.
 		Headers RequestHeaders `json:"headers"`
@@ -685,7 +686,7 @@ type ResponseHeaders map[string][]string
 // Result Success only. The upstream's body is `body` if it is JSON (the same bytes), else `body_text`, else
 // `body_base64`; none of them if it was empty.
 type Result struct {
-	Body        interface{}      `json:"body,omitempty"`
+	Body        json.RawMessage  `json:"body,omitempty"`
 	BodyBase64  *string          `json:"body_base64,omitempty"`
 	BodyText    *string          `json:"body_text,omitempty"`
 	ContentType *string          `json:"content_type,omitempty"`

@@ -1,10 +1,12 @@
 package api
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"io"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -374,6 +376,15 @@ func doneCommand(body string) commands.Command {
 		Result: &commands.Result{Status: 201, Reference: "pay_9", Body: []byte(body), ContentType: "application/json"},
 	}
 	return c
+}
+
+// newLines reads a stream line by line.
+func newLines(r io.Reader) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		lines := bufio.NewScanner(r)
+		for lines.Scan() && yield(lines.Text()) {
+		}
+	}
 }
 
 // listOf is a store that lists these commands.

@@ -108,7 +108,11 @@ func decodeCursor(s string) (time.Time, uuid.UUID, error) {
 	if err != nil || len(b) != 24 {
 		return time.Time{}, uuid.UUID{}, ErrBadCursor
 	}
-	return time.UnixMicro(int64(binary.BigEndian.Uint64(b))), uuid.UUID(b[8:]), nil
+	at := time.UnixMicro(int64(binary.BigEndian.Uint64(b)))
+	if at.Year() < 1970 || at.Year() > 9999 { // PostgreSQL's range is narrower than the number's
+		return time.Time{}, uuid.UUID{}, ErrBadCursor
+	}
+	return at, uuid.UUID(b[8:]), nil
 }
 
 // Events reads a command's account in order: its acceptance, its attempts and
