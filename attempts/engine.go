@@ -66,6 +66,7 @@ type Engine struct {
 	loops sync.WaitGroup
 	stop  context.CancelFunc // ends the loops
 	quit  chan struct{}      // closed when the process gives up on unknown writes
+	nudge chan struct{}      // an upstream without a lane was met
 
 	mu    sync.RWMutex
 	lanes map[int64]*lane
@@ -88,7 +89,7 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 	}
 	e := &Engine{
 		pool: c.Pool, commands: c.Commands, upstreams: c.Upstreams, sender: c.Sender, secrets: c.Secrets, tokens: c.Tokens,
-		drain: c.Drain, river: c.River.withDefaults(), log: c.Log, quit: make(chan struct{}),
+		drain: c.Drain, river: c.River.withDefaults(), log: c.Log, quit: make(chan struct{}), nudge: make(chan struct{}, 1),
 		lanes: make(map[int64]*lane), first: make(map[int64]int),
 	}
 	e.lease = NewLease(c.Pool, c.Instance, c.LeaseTTL, c.Log)
@@ -118,7 +119,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	var loops context.Context
 	loops, e.stop = context.WithCancel(context.WithoutCancel(ctx))
 	e.loop(loops, "renew lease", e.lease.ttl/4, e.renew)
-	e.loop(loops, "refresh upstreams", time.Second, e.refresh)
+	e.loopOn(loops, "refresh upstreams", time.Second, e.nudge, e.refresh)
 	e.loop(loops, "take over", e.lease.ttl/5, e.takeOver)
 	e.loop(loops, "close overdue", time.Second, e.closeOverdue)
 	e.loop(loops, "heal", 5*time.Second, e.heal)
@@ -153,6 +154,11 @@ func (e *Engine) Stop(ctx context.Context) error {
 // loop runs a duty again and again; a failure is logged and the next round
 // tries anew.
 func (e *Engine) loop(ctx context.Context, name string, every time.Duration, duty func(context.Context) error) {
+	e.loopOn(ctx, name, every, nil, duty)
+}
+
+// loopOn is loop with a signal for a round out of turn.
+func (e *Engine) loopOn(ctx context.Context, name string, every time.Duration, now <-chan struct{}, duty func(context.Context) error) {
 	e.loops.Go(func() {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
@@ -161,6 +167,7 @@ func (e *Engine) loop(ctx context.Context, name string, every time.Duration, dut
 			case <-ctx.Done():
 				return
 			case <-tick.C:
+			case <-now:
 			}
 			if err := duty(ctx); err != nil && ctx.Err() == nil {
 				e.log.Error(name, "error", err)
@@ -253,10 +260,14 @@ var _ commands.Starter = (*Engine)(nil)
 func (e *Engine) Claim(upstreamID int64) (int64, bool) {
 	epoch, _, held := e.lease.Held()
 	l := e.lane(upstreamID)
-	if !held || l == nil || e.store.draining() || !l.claim() {
+	if l == nil {
+		select {
+		case e.nudge <- struct{}{}:
+		default:
+		}
 		return 0, false
 	}
-	return epoch, true
+	return epoch, held && l.claim()
 }
 
 // Launch begins what was claimed.

@@ -17,7 +17,7 @@ func endingOf(w *work, number int, o Observation) Ending {
 		Evidence: o.Evidence, Stage: o.Stage, Category: o.Category, Detail: o.Detail, Status: o.Status, RefreshedAuth: w.refreshed,
 		BytesHandedOver: o.BytesHandedOver, Remote: o.Remote, Protocol: o.Protocol, Reused: o.Reused, Notes: o.Notes,
 		Truncated: o.Truncated, ResponseBytes: o.BodyBytes, ResponseSHA256: o.BodySHA256,
-		Addresses: addressesOf(o), Timings: encoded(o.Timings.Milliseconds()),
+		Addresses: addressesOf(o), Timings: asJSON(o.Timings.Milliseconds()),
 	}
 	r, ok := o.Response(number)
 	if !ok {
@@ -31,7 +31,7 @@ func endingOf(w *work, number int, o Observation) Ending {
 	if e.Answer != j.Answer {
 		e.Notes = append(e.Notes, "the profile reads this response as "+string(j.Answer)+", which this exchange cannot bear out")
 	}
-	e.ResponseHeaders = encoded(redactHeaders(w.operation, o.Header))
+	e.ResponseHeaders = asJSON(redactHeaders(w.operation, o.Header))
 	e.ResponseBody = w.operation.RedactBody(o.Body, false)
 	if stored := w.target.Limits.StoredResponseBytes; stored > 0 && int64(len(e.ResponseBody)) > stored {
 		e.ResponseBody, e.Truncated = e.ResponseBody[:stored], true
@@ -61,11 +61,11 @@ func addressesOf(o Observation) *string {
 	for i, a := range o.Addresses {
 		list[i] = commands.Address{Address: a.Address, Category: a.Category, Detail: a.Detail}
 	}
-	return encoded(list)
+	return asJSON(list)
 }
 
-// encoded is for values that always encode.
-func encoded(v any) *string {
+// asJSON is for values that always encode.
+func asJSON(v any) *string {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return nil
@@ -79,7 +79,7 @@ func knowledgeOf(r Report, instance string) commands.Knowledge {
 		Source: outcome.DecidedByLateEvidence, Actor: instance, Attempt: r.Number, Evidence: r.Evidence, Category: r.Category,
 		Answer: r.Answer, Status: r.Status, RetryAfter: r.RetryAfter, Reference: r.Reference, Code: r.Code, Message: r.Message,
 		Body: r.ResponseBody,
-		Observation: json.RawMessage(*encoded(struct {
+		Observation: json.RawMessage(*asJSON(struct {
 			Stage           outcome.Stage   `json:"stage"`
 			Detail          string          `json:"detail"`
 			BytesHandedOver int64           `json:"bytes_handed_over"`

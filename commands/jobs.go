@@ -20,12 +20,6 @@ type AttemptArgs struct {
 // Kind is a wire format and is never renamed.
 func (AttemptArgs) Kind() string { return "command_attempt" }
 
-// SweepArgs runs the sweeper.
-type SweepArgs struct{}
-
-// Kind is a wire format and is never renamed.
-func (SweepArgs) Kind() string { return "sweep" }
-
 // jobAttempts is River's own limit, as high as its column allows: River's
 // attempts count faults of our side, and a discarded wake-up would strand its
 // command until the sweeper comes by.
@@ -41,6 +35,9 @@ func QueueFor(upstreamID int64) string { return "u" + strconv.FormatInt(upstream
 func jobFor(state outcome.State, id uuid.UUID, upstreamID int64, p Priority, due time.Time) (river.InsertManyParams, bool) {
 	if state != outcome.StatePending {
 		return river.InsertManyParams{}, false
+	}
+	if !due.After(time.Now()) {
+		due = time.Time{} // available at once; any other time would wait for River's scheduler
 	}
 	return river.InsertManyParams{
 		Args: AttemptArgs{ID: id},

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,21 +13,28 @@ import (
 )
 
 // Wait returns the command as soon as it is final, or as it stands when ctx
-// ends. What this process ends is noticed at once; what another one ends, by a
-// poll over everybody who waits here.
+// ends.
 func (s *Store) Wait(ctx context.Context, tenant string, id uuid.UUID) (Command, error) {
+	c, err := s.Get(ctx, tenant, id)
+	if err != nil || c.Final() {
+		return c, err
+	}
+	s.Ended(ctx, id)
+	return s.Get(context.WithoutCancel(ctx), tenant, id)
+}
+
+// Ended returns when the command is final, or false when ctx ends first. It
+// reads nothing of it: what this process ends is noticed at once; what another
+// one ends, or ended before, by a poll over everybody who waits here.
+func (s *Store) Ended(ctx context.Context, id uuid.UUID) bool {
 	woken, done := s.watch.add(id)
 	defer done()
-	c, err := s.Get(ctx, tenant, id)
-	for err == nil && !c.Final() {
-		select {
-		case <-woken:
-			c, err = s.Get(ctx, tenant, id)
-		case <-ctx.Done():
-			return s.Get(context.WithoutCancel(ctx), tenant, id)
-		}
+	select {
+	case <-woken:
+		return true
+	case <-ctx.Done():
+		return false
 	}
-	return c, err
 }
 
 // finalAmong says which of the commands are final.
@@ -64,7 +72,12 @@ type watch struct {
 	mu      sync.Mutex
 	waiters map[uuid.UUID]map[chan struct{}]struct{}
 	running bool
+	recent  [recentEnds]uuid.UUID // a ring: who asks right after the end need not wait for the poll
+	next    int
 }
+
+// recentEnds is how many ends are remembered.
+const recentEnds = 1024
 
 func newWatch(poll func(context.Context, []uuid.UUID) ([]uuid.UUID, error)) *watch {
 	w := &watch{poll: poll, waiters: make(map[uuid.UUID]map[chan struct{}]struct{})}
@@ -83,6 +96,9 @@ func (w *watch) add(id uuid.UUID) (<-chan struct{}, func()) {
 		w.waiters[id] = make(map[chan struct{}]struct{})
 	}
 	w.waiters[id][ch] = struct{}{}
+	if slices.Contains(w.recent[:], id) {
+		ch <- struct{}{}
+	}
 	if !w.running {
 		w.running = true
 		go w.loop()
@@ -102,6 +118,8 @@ func (w *watch) remove(id uuid.UUID, ch chan struct{}) {
 func (w *watch) wake(id uuid.UUID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.recent[w.next%recentEnds] = id
+	w.next++
 	for ch := range w.waiters[id] {
 		select {
 		case ch <- struct{}{}:

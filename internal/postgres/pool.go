@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
+	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
 
 // MinVersion is the oldest PostgreSQL that is supported, as its
@@ -51,6 +52,10 @@ func OpenWithLog(ctx context.Context, url string, maxConns int, log *slog.Logger
 	if maxConns > 0 {
 		config.MaxConns = int32(min(maxConns, 10_000))
 		config.MinConns = min(config.MinConns, config.MaxConns)
+	}
+	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		pgxuuid.Register(conn.TypeMap()) // ids travel as 16 bytes, not as text
+		return nil
 	}
 	config.ConnConfig.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) { logNotice(log, notice) }
 	pool, err := pgxpool.NewWithConfig(ctx, config)

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/pprof"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"executor/internal/postgres"
+	"executor/migrations"
+)
+
+func main() {
+	seconds := flag.Int("seconds", 8, "length of each round")
+	inFlight := flag.Int("in-flight", 256, "commands under way at once in the throughput rounds")
+	backlog := flag.Int("backlog", 5000, "commands queued for the stalling upstream")
+	profileTo := flag.String("cpuprofile", "", "write a CPU profile to this file")
+	url := flag.String("database", "", "use this server instead of starting one")
+	only := flag.String("only", "", "run one part: throughput, latency or isolation")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if *profileTo != "" {
+		f, err := os.Create(*profileTo)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		defer pprof.StopCPUProfile()
+	}
+	b := bench{length: time.Duration(*seconds) * time.Second, inFlight: *inFlight, backlog: *backlog, url: *url}
+	if err := b.run(ctx, *only); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// bench is one run of the program.
+type bench struct {
+	length   time.Duration
+	inFlight int
+	backlog  int
+	url      string
+}
+
+func (b *bench) run(ctx context.Context, only string) error {
+	if b.url == "" {
+		stop, err := b.startPostgres(ctx)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	for _, part := range []struct {
+		name string
+		run  func(context.Context) error
+	}{{"throughput", b.throughput}, {"latency", b.latency}, {"isolation", b.isolation}} {
+		if only != "" && only != part.name {
+			continue
+		}
+		if err := part.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	return nil
+}
+
+// startPostgres runs a server of our own, with its durability on.
+func (b *bench) startPostgres(ctx context.Context) (stop func(), err error) {
+	dir, err := os.MkdirTemp("", "executor-bench-")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, err
+	}
+	server, err := postgres.Start(ctx, postgres.DevConfig{
+		Dir: filepath.Join(dir, "postgres"), Remove: true, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.url = server.URL
+	return func() {
+		server.Stop()
+		_ = os.RemoveAll(dir)
+	}, nil
+}
+
+// database makes a fresh database and a pool on it, the same size for every
+// contender.
+func (b *bench) database(ctx context.Context, name string) (*pgxpool.Pool, error) {
+	admin, err := postgres.Open(ctx, b.url, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer admin.Close()
+	name = fmt.Sprintf("bench_%s_%d", name, time.Now().UnixNano())
+	if _, err := admin.Exec(ctx, "CREATE DATABASE "+name); err != nil {
+		return nil, err
+	}
+	config := admin.Config().Copy()
+	config.ConnConfig.Database = name
+	config.MaxConns = 16
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return pool, migrations.Up(ctx, pool)
+}
+
+// upstream answers every POST with a created payment. Paths under /stall are
+// read and never answered.
+func upstream(ctx context.Context) (string, func(), error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", nil, err
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.URL.Path == "/stall/payments" {
+			select {
+			case <-r.Context().Done():
+			case <-ctx.Done():
+			}
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"id":"pay_1","status":"done"}`)
+	})}
+	go func() { _ = server.Serve(l) }()
+	return "http://" + l.Addr().String(), func() { _ = server.Close() }, nil
+}
+
+const payload = `{"amount":100,"currency":"EUR","account":"a1"}`
