@@ -62,6 +62,7 @@ type Engine struct {
 	log        *slog.Logger
 	metrics    *metrics
 	flights    flights
+	faults     faults
 
 	loops sync.WaitGroup
 	stop  context.CancelFunc // ends the loops

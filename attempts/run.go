@@ -83,7 +83,9 @@ func (e *Engine) attempt(ctx context.Context, it *item, f *flight) (ran, *item) 
 		return e.notBegun(ctx, it, w, err)
 	}
 	f.begun = begun
+	strike(e.faults.begun, w.ID)
 	seen = e.sender.Send(ctx, conn, w.request, e.gate(begun, f), e.deadline(w, begun))
+	strike(e.faults.seen, w.ID)
 	report := Report{
 		CommandID: w.ID, Number: begun.Number, Epoch: begun.Epoch, Elapsed: time.Since(begun.Opened), Ending: endingOf(w, begun.Number, seen),
 	}

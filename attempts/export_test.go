@@ -1,0 +1,7 @@
+package attempts
+
+import "github.com/google/uuid"
+
+// SetFaults lets a test strike at an attempt: after its begin is committed and
+// before its end is recorded. It is called before Start.
+func (e *Engine) SetFaults(begun, seen func(uuid.UUID)) { e.faults = faults{begun, seen} }
