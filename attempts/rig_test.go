@@ -144,6 +144,10 @@ type options struct {
 	leaseTTL time.Duration
 	drain    time.Duration
 	idle     bool // no engine: submissions go to the queue
+
+	getenv      func(string) string // where secrets are; nil for the environment
+	resolver    attempts.Resolver   // nil for the machine's
+	begun, seen func(uuid.UUID)     // faults
 }
 
 // startProcess builds and starts a process on the database.
@@ -165,14 +169,19 @@ func startProcess(t testing.TB, pool *pgxpool.Pool, o options) *process {
 		return p
 	}
 	guard := egress.NewGuard(egress.GuardConfig{})
+	if o.getenv == nil {
+		o.getenv = os.Getenv
+	}
 	p.engine, err = attempts.NewEngine(attempts.EngineConfig{
-		Pool: pool, Commands: cmds, Upstreams: ups, Sender: attempts.NewSender(attempts.SenderConfig{Guard: guard}),
-		Secrets: egress.NewSecrets(os.Getenv, ""), Tokens: egress.NewTokens(egress.TokensConfig{Guard: guard}),
+		Pool: pool, Commands: cmds, Upstreams: ups,
+		Sender:  attempts.NewSender(attempts.SenderConfig{Guard: guard, Resolver: o.resolver}),
+		Secrets: egress.NewSecrets(o.getenv, ""), Tokens: egress.NewTokens(egress.TokensConfig{Guard: guard}),
 		Instance: "test-" + uuid.NewString(), LeaseTTL: o.leaseTTL, Drain: o.drain, Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.engine.SetFaults(o.begun, o.seen)
 	cmds.SetStarter(p.engine)
 	if err := p.engine.Start(context.Background()); err != nil {
 		t.Fatal(err)
