@@ -33,19 +33,23 @@ func (s *Sender) Send(ctx context.Context, c *Conn, r WireRequest, gate Gate, de
 	if !stop() {
 		x.clock.stop() // the connection must not be given on before its deadline was spoilt
 	}
-	t := s.dispose(x)
+	t, keep := x.finish()
 	<-x.done
-	return x.conclude(t, x.classify(t))
+	o := x.conclude(t, x.classify(t))
+	if keep {
+		s.pool.put(c) // last: from here on it is another exchange's
+	}
+	return o
 }
 
 // chunk is how much one write call is given: about one TLS record. The counter is
 // marked around each.
 const chunk = 16 << 10
 
-// settling is how long a write call that was given the request's last bytes may
-// take to return after the response began, before the response counts as early.
-// The peer can answer before the call has returned; a peer that has stopped
-// reading keeps it longer.
+// settling is how long a write call may take to return once reading is over or the
+// response has begun. The peer can answer before the call that carried the
+// request's last bytes has returned; a peer that has stopped reading keeps it
+// longer, and its response counts as early.
 const settling = 100 * time.Millisecond
 
 // exchange is one request and its response on one connection.
@@ -141,19 +145,20 @@ func (x *exchange) read() {
 	x.interim = interim
 	if err != nil {
 		x.headErr = err
+		x.settle() // a write that ends by itself tells more than one that was cut off
 		return
 	}
 	x.clock.answer()
-	x.early = unsent || !x.handedOver()
+	x.early = unsent || !x.settle()
 	if x.early && res.StatusCode >= http.StatusMultipleChoices {
 		x.counter.sealed.Store(true) // refused: cease sending (RFC 9112, section 9.5)
 	}
 	x.reply = x.conn.responses.body(res, responseBytes(limits))
 }
 
-// handedOver says whether the whole request was taken when the response began,
-// given that every byte of it had been given to a write call.
-func (x *exchange) handedOver() bool {
+// settle gives a write call that is under way a moment to return, and says whether
+// the whole request was taken.
+func (x *exchange) settle() bool {
 	wait := time.NewTimer(settling)
 	defer wait.Stop()
 	select {
@@ -171,24 +176,22 @@ func (x *exchange) reusable() bool {
 		!x.early && x.counter.whole() && !x.conn.target.Fresh && !x.clock.over()
 }
 
-// dispose seals the counter and returns the connection to the pool, or ends it:
-// politely after a whole exchange, else with a reset.
-func (s *Sender) dispose(x *exchange) tally {
+// finish seals the counter and says whether the connection may be kept. If not it
+// is ended: politely after a whole exchange, else with a reset.
+func (x *exchange) finish() (t tally, keep bool) {
 	c := x.conn
 	if x.reusable() {
 		<-x.done
 		err := c.silent()
 		if err == nil {
-			t := x.counter.seal(nil)
-			s.pool.put(c)
-			return t
+			return x.counter.seal(nil), true
 		}
 		if errors.Is(err, errPeerSpoke) {
 			x.notes = append(x.notes, "the peer sent more than its response: the connection is not used again")
 		}
 	}
 	if x.reply != nil && x.reply.bodyErr == nil && !x.reply.truncated && x.counter.whole() {
-		return x.counter.seal(c.close)
+		return x.counter.seal(c.close), false
 	}
-	return x.counter.seal(c.wire.reset)
+	return x.counter.seal(c.wire.reset), false
 }

@@ -173,23 +173,23 @@ func drip(c *testkit.RawConn, piece string) {
 }
 
 func TestDripsAreBounded(t *testing.T) {
+	const never = time.Hour
 	tests := []struct {
-		name        string
-		head, piece string
-		headers     time.Duration // limit of the wait for headers
-		want        want
+		name, head, piece string
+		headers, total    time.Duration
+		want              want
 	}{
-		{"header, header timeout", "HTTP/1.1 200 OK\r\nX: ", "x", 60 * time.Millisecond,
+		{"header, header timeout", "HTTP/1.1 200 OK\r\nX: ", "x", 30 * time.Millisecond, never,
 			want{outcome.EvidenceSentNoResponse, outcome.StageHeaders, outcome.CategoryHeaderTimeout, 0}},
-		{"header, deadline", "HTTP/1.1 200 OK\r\nX: ", "x", time.Hour,
+		{"header, deadline", "HTTP/1.1 200 OK\r\nX: ", "x", never, 200 * time.Millisecond,
 			want{outcome.EvidenceSentNoResponse, outcome.StageHeaders, outcome.CategoryAttemptTimeout, 0}},
-		{"interim, header timeout", "", "HTTP/1.1 102 Processing\r\n\r\n", 40 * time.Millisecond,
+		{"interim, header timeout", "", "HTTP/1.1 102 Processing\r\n\r\n", 20 * time.Millisecond, never,
 			want{outcome.EvidenceSentNoResponse, outcome.StageHeaders, outcome.CategoryHeaderTimeout, 0}},
-		{"body", "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", "x", 60 * time.Millisecond,
+		{"body", "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\nx", "x", never, 400 * time.Millisecond,
 			want{outcome.EvidencePartialResponse, outcome.StageBody, outcome.CategoryBodyTimeout, 200}},
-		{"chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n", time.Hour,
+		{"chunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n", "1\r\nx\r\n", never, 400 * time.Millisecond,
 			want{outcome.EvidencePartialResponse, outcome.StageBody, outcome.CategoryBodyTimeout, 200}},
-		{"open end", "HTTP/1.1 200 OK\r\n\r\n", "x", time.Hour,
+		{"open end", "HTTP/1.1 200 OK\r\n\r\nx", "x", never, 400 * time.Millisecond,
 			want{outcome.EvidencePartialResponse, outcome.StageBody, outcome.CategoryBodyTimeout, 200}},
 	}
 	each(t, func(t *testing.T, tr transport) {
@@ -198,7 +198,7 @@ func TestDripsAreBounded(t *testing.T) {
 				server := tr.server(t, func(c *testkit.RawConn) { c.ReadRequest(); c.Send(tt.head); drip(c, tt.piece) })
 				s, target := newSender(t), tr.target(server.Address())
 				target.Timeouts.ResponseHeader = tt.headers
-				o := s.Send(context.Background(), dial(t, s, target), payment(), open, time.Now().Add(300*time.Millisecond))
+				o := s.Send(context.Background(), dial(t, s, target), payment(), open, time.Now().Add(tt.total))
 				tt.want.check(t, o)
 				if tt.want.status != 0 && (len(o.Body) == 0 || o.BodyComplete) {
 					t.Errorf("body %q, complete %v", o.Body, o.BodyComplete)
@@ -214,7 +214,7 @@ func TestZeroWindow(t *testing.T) {
 		over := make(chan struct{})
 		server := tr.server(t, func(*testkit.RawConn) { <-over }, testkit.RawReadBuffer(4<<10))
 		s := newSender(t)
-		o := s.Send(context.Background(), dial(t, s, tr.target(server.Address())), large(), open, time.Now().Add(200*time.Millisecond))
+		o := s.Send(context.Background(), dial(t, s, tr.target(server.Address())), large(), open, time.Now().Add(400*time.Millisecond))
 		close(over)
 		want{outcome.EvidenceSentNoResponse, outcome.StageWrite, outcome.CategoryAttemptTimeout, 0}.check(t, o)
 		if o.BytesHandedOver == 0 || o.BytesHandedOver >= o.BytesTotal {

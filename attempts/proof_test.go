@@ -198,7 +198,10 @@ func row08Proxy(t *testing.T) {
 		for name, script := range scripts {
 			proxy := testkit.NewRawServer(t, script)
 			target := tr.target(origin.Address())
-			target.Proxy, target.Timeouts.Connect = "http://"+proxy.Address(), 200*time.Millisecond
+			target.Proxy = "http://" + proxy.Address()
+			if name == "says nothing" {
+				target.Timeouts.Connect = 300 * time.Millisecond
+			}
 			_, o, ok := newSender(t).Dial(context.Background(), target)
 			if ok {
 				t.Fatalf("%s: dialled", name)

@@ -142,7 +142,7 @@ func row12WriteTookNothing(t *testing.T) {
 		waitFor(t, "the reset", func() bool { _, err := peek(c.wire.raw); return err != nil })
 		x.write()
 		x.read()
-		tally := s.dispose(x)
+		tally, _ := x.finish()
 		o := x.conclude(tally, x.classify(tally))
 		want{outcome.EvidenceNotSent, outcome.StageWrite, outcome.CategoryWriteFailure, 0}.check(t, o)
 		if tally.entered == 0 || !tally.nothing {
@@ -200,7 +200,7 @@ func row17Deadline(t *testing.T) {
 		t.Run("deadline", func(t *testing.T) {
 			server := tr.server(t, func(c *testkit.RawConn) { c.ReadRequest(); c.Drain() })
 			s := newSender(t)
-			o := s.Send(context.Background(), dial(t, s, tr.target(server.Address())), payment(), open, time.Now().Add(100*time.Millisecond))
+			o := s.Send(context.Background(), dial(t, s, tr.target(server.Address())), payment(), open, time.Now().Add(250*time.Millisecond))
 			late.check(t, o)
 		})
 		t.Run("cut off", func(t *testing.T) {
