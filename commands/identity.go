@@ -20,16 +20,13 @@ import (
 var identityFields = []string{"upstream", "operation", "params", "query", "headers", "content_type", "body"}
 
 func fieldHashes(s Submission) []byte {
-	headers := make(map[string]string, len(s.Headers))
-	for name, value := range s.Headers {
-		headers[textproto.CanonicalMIMEHeaderKey(name)] = value
-	}
 	body := []byte{0} // no body and an empty one differ
 	if s.HasBody {
 		body = append([]byte{1}, s.Body...)
 	}
 	fields := [][]byte{
-		[]byte(s.Upstream), []byte(s.Operation), flatten(s.Params), flatten(s.Query), flatten(headers), []byte(s.ContentType), body,
+		[]byte(s.Upstream), []byte(s.Operation), flatten(s.Params), flatten(s.Query), flatten(canonicalHeaders(s.Headers)),
+		[]byte(s.ContentType), body,
 	}
 	hashes := make([]byte, 0, len(fields)*sha256.Size)
 	for _, f := range fields {
@@ -37,6 +34,21 @@ func fieldHashes(s Submission) []byte {
 		hashes = append(hashes, sum[:]...)
 	}
 	return hashes
+}
+
+// canonicalHeaders gives each name its one spelling. A name given in two
+// spellings is never accepted: joined by a newline, which no value holds, its
+// values equal no accepted one.
+func canonicalHeaders(headers map[string]string) map[string]string {
+	canonical := make(map[string]string, len(headers))
+	for _, given := range slices.Sorted(maps.Keys(headers)) {
+		name, value := textproto.CanonicalMIMEHeaderKey(given), headers[given]
+		if earlier, twice := canonical[name]; twice {
+			value = earlier + "\n" + value
+		}
+		canonical[name] = value
+	}
+	return canonical
 }
 
 // flatten writes a map so that equal maps and only they have equal bytes.
