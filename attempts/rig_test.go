@@ -204,10 +204,15 @@ func (p *process) stop() {
 func database(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	pool := testkit.Database(t)
+	adopt(t, pool)
+	return pool
+}
+
+func adopt(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
 	if _, err := attempts.NewDeployment(pool, "test", nil).Adopt(context.Background(), "test"); err != nil {
 		t.Fatal(err)
 	}
-	return pool
 }
 
 // apply applies a profile and waits until every given process knows it.
