@@ -3,6 +3,7 @@ package upstreams
 import (
 	"regexp"
 	"slices"
+	"strings"
 )
 
 var (
@@ -18,17 +19,23 @@ func isReference(s string) bool { return envReference.MatchString(s) || fileRefe
 // secret reads a member that has to be a reference. What stands there instead is
 // never repeated: it may be the secret itself.
 func (m *mapping) secret(name string) string {
-	s := m.required(name, referenceHelp)
-	switch {
-	case !m.has(name) || isReference(s):
-		return s
-	case len(s) > 4 && s[:4] == "env:":
-		m.fail(name, "names a variable outside EXECUTOR_SECRET_*", referenceHelp)
-	case len(s) > 5 && s[:5] == "file:":
-		m.fail(name, "has to be a file name without a path", referenceHelp)
-	default:
-		m.fail(name, "is a secret in clear, which a profile may not hold", referenceHelp+" If it was real, replace it: it stood in a file.")
+	found, ok := m.get(name)
+	if !ok {
+		m.missing(name, referenceHelp)
+		return ""
 	}
+	s, _ := textNode(found.value)
+	if isReference(s) {
+		return s
+	}
+	message, help := "is a secret in clear, which a profile may not hold", referenceHelp+" If it was real, replace it: it stood in a file."
+	switch {
+	case strings.HasPrefix(s, "env:"):
+		message, help = "names a variable outside EXECUTOR_SECRET_*", referenceHelp
+	case strings.HasPrefix(s, "file:"):
+		message, help = "has to be a file name without a path", referenceHelp
+	}
+	m.doc.problem(found.key, m.join(name), message, help) // the key's place: the value may stand on a line of its own
 	return ""
 }
 
@@ -76,9 +83,9 @@ func (r *reader) headers(m *mapping, name string) []Header {
 		canonical := canonicalHeader(p.name)
 		switch bad := refuseHeader(canonical); {
 		case bad != nil:
-			p.fail(bad.message, bad.help)
+			p.failKey(bad.message, bad.help)
 		case slices.ContainsFunc(out, func(h Header) bool { return h.Name == canonical }):
-			p.fail("is there twice, in two spellings", "Remove one of them.")
+			p.failKey("is there twice, in two spellings", "Remove one of them.")
 		case !validHeaderValue(p.value):
 			p.fail("has a value that cannot go into a header", "Use printable ASCII without spaces at the ends.")
 		default:

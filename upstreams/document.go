@@ -34,7 +34,12 @@ type document struct {
 }
 
 func newDocument(file string, src []byte) *document {
-	return &document{file: file, lines: strings.Split(string(src), "\n"), anchors: map[string]ast.Node{}}
+	return &document{file: file, lines: splitLines(string(src)), anchors: map[string]ast.Node{}}
+}
+
+// splitLines splits where YAML breaks lines: at LF, CR and CR LF.
+func splitLines(s string) []string {
+	return strings.Split(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(s), "\n")
 }
 
 // load parses the source. It reports false if there is no tree to read.

@@ -3,6 +3,7 @@ package upstreams
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,7 +88,8 @@ func (o *Operation) oddAnswers() []event {
 	partial := answered("201, the body cut off", 201, o.Judge(cut))
 	partial.evidence, partial.category = outcome.EvidencePartialResponse, outcome.CategoryBodyTruncated
 
-	early := o.statusEvents()[1]
+	usual := o.statusEvents()
+	early := usual[slices.IndexFunc(usual, func(e event) bool { return e.status == 201 })]
 	early.name = "201 before all of the request was sent"
 	if early.answer == outcome.AnswerApplied || early.answer == outcome.AnswerPending {
 		early.answer, early.readBy = outcome.AnswerUnclear, "too early"

@@ -39,7 +39,7 @@ func FuzzParse(f *testing.F) {
 		if !errors.As(err, &bad) || len(bad.Problems) == 0 || len(bad.Problems) > maxProblems {
 			t.Fatalf("%v", err)
 		}
-		lines := strings.Count(string(src), "\n") + 1
+		lines := len(splitLines(string(src)))
 		for _, problem := range bad.Problems {
 			if problem.Line < 1 || problem.Line > lines+1 || problem.Column < 1 || problem.Message == "" {
 				t.Errorf("%+v in %d lines", problem, lines)

@@ -2,6 +2,7 @@ package upstreams
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"net/netip"
@@ -45,6 +46,7 @@ func Parse(file string, src []byte) (*Profile, error) {
 	}
 	p.Source = bytes.Clone(src)
 	p.Warnings = r.warnings
+	slices.SortStableFunc(p.Warnings, func(a, b Warning) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	return p, nil
 }
 
@@ -213,7 +215,7 @@ func (r *reader) limits(m *mapping) Limits {
 		MaxInFlight:         m.integer("max_in_flight", 32, 1, 100_000),
 		Rate:                r.rate(m),
 		ResponseBytes:       m.size("response_bytes", 1<<20, 1<<10, 64<<20),
-		StoredResponseBytes: m.size("stored_response_bytes", 64<<10, 0, 64<<20),
+		StoredResponseBytes: m.size("stored_response_bytes", 64<<10, 1<<10, 64<<20),
 		HeaderBytes:         m.size("header_bytes", 64<<10, 1<<10, 1<<20),
 	}
 	if l.StoredResponseBytes > l.ResponseBytes {
@@ -259,7 +261,7 @@ func defaultRetry() Retry {
 // cannot override them.
 func (r *reader) retry(m *mapping, base Retry, whole bool) Retry {
 	t := base
-	t.MaxAttempts = m.integer("max_attempts", base.MaxAttempts, 1, 10_000)
+	t.MaxAttempts = m.integer("max_attempts", base.MaxAttempts, 1, 1000)
 	t.MinAttemptWindow = m.duration("min_attempt_window", base.MinAttemptWindow, shortestTimeout, maxTimeout)
 	t.TransientStatuses = m.statuses("transient_statuses", base.TransientStatuses, 500, 599)
 	t.Backoff = r.backoff(m.mapping("backoff"), base.Backoff)

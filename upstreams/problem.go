@@ -71,7 +71,11 @@ func excerpt(lines []string, at position) string {
 	if at.line < 1 || at.line > len(lines) {
 		return ""
 	}
-	line := []rune(strings.ReplaceAll(maskSecrets(strings.TrimRight(lines[at.line-1], "\r\n")), "\t", " "))
+	text := maskSecrets(strings.TrimRight(lines[at.line-1], "\r\n"))
+	if at.line > 1 && secretAhead.MatchString(lines[at.line-2]) {
+		text = stars(text)
+	}
+	line := []rune(strings.ReplaceAll(text, "\t", " "))
 	caret := min(max(at.column-1, 0), len(line))
 	if from := caret - excerptColumns/2; len(line) > excerptColumns && from > 0 {
 		line, caret = line[from:], caret-from
@@ -83,6 +87,7 @@ func excerpt(lines []string, at position) string {
 
 var (
 	secretValue = regexp.MustCompile(`(?i)([\w-]*(?:token|password|passwd|secret|api[_-]?key|authorization|cookie|value)["']?\s*:\s*)("[^"]*"?|'[^']*'?|[^\s,}#][^,}#]*)`)
+	secretAhead = regexp.MustCompile(`(?i)(?:token|password|passwd|secret|api[_-]?key|authorization|cookie|value)["']?\s*:\s*[|>]?[-+0-9]*\s*$`)
 	userinfo    = regexp.MustCompile(`//[^/\s"'@]*@`)
 )
 

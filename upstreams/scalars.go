@@ -276,3 +276,8 @@ type pair struct {
 }
 
 func (p pair) fail(message, help string) { p.from.fail(p.name, message, help) }
+
+// failKey reports a problem of the name, whose value may be a secret.
+func (p pair) failKey(message, help string) {
+	p.from.doc.problem(p.from.members[p.name].key, p.from.join(p.name), message, help)
+}

@@ -59,9 +59,10 @@ type versionKey struct {
 
 type nameKey struct{ tenant, name string }
 
-// latestEntry is locked while it is loaded, so that one caller loads for all.
+// latestEntry is taken while it is loaded, so that one caller loads for all. The
+// others wait no longer than they want to.
 type latestEntry struct {
-	mu       sync.Mutex
+	taken    chan struct{} // holds one value while somebody reads or loads
 	upstream Upstream
 	loadedAt time.Time // zero = not loaded
 }
@@ -186,8 +187,12 @@ func (s *Store) ByID(ctx context.Context, id int64) (Upstream, error) {
 // knows what was applied, paused or resumed through this Store.
 func (s *Store) Latest(ctx context.Context, tenant, name string) (Upstream, error) {
 	e := s.entry(tenant, name)
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	select {
+	case e.taken <- struct{}{}:
+	case <-ctx.Done():
+		return Upstream{}, fmt.Errorf("latest upstream %s of %s: %w", name, tenant, ctx.Err())
+	}
+	defer func() { <-e.taken }()
 	if !e.loadedAt.IsZero() && time.Since(e.loadedAt) < latestAge {
 		return e.upstream, nil
 	}
@@ -208,7 +213,7 @@ func (s *Store) entry(tenant, name string) *latestEntry {
 	defer s.mu.Unlock()
 	key := nameKey{tenant, name}
 	if s.latest[key] == nil {
-		s.latest[key] = &latestEntry{}
+		s.latest[key] = &latestEntry{taken: make(chan struct{}, 1)}
 	}
 	return s.latest[key]
 }
