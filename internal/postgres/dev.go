@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	// startBound is generous: a server that was killed recovers first.
-	startBound = 2 * time.Minute
+	// startBound is generous: programs may have to be fetched, and a server that was
+	// killed recovers first.
+	startBound = 5 * time.Minute
 	// stopBound is how long a fast shutdown may take before it is cut short.
 	stopBound = 10 * time.Second
 	// portTries is how often another process may snatch the port between our

@@ -65,10 +65,19 @@ func readPIDFile(path string) (pid int, rest string, err error) {
 	return max(pid, -pid), rest, nil // negative: a server in single-user mode
 }
 
-// alive tells whether the process exists, ours or another user's.
+// alive tells whether the process exists, ours or another user's. One that has
+// ended and that nobody has collected yet is not alive: in a container without an
+// init process the dead keep their number.
 func alive(pid int) bool {
-	err := syscall.Kill(pid, 0)
-	return err == nil || errors.Is(err, syscall.EPERM)
+	if err := syscall.Kill(pid, 0); err != nil && !errors.Is(err, syscall.EPERM) {
+		return false
+	}
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)) // Linux only
+	if err != nil {
+		return true
+	}
+	_, state, _ := strings.Cut(string(stat), ") ") // behind the name in brackets
+	return !strings.HasPrefix(state, "Z")
 }
 
 // serves tells whether the process is a PostgreSQL on the data directory, by

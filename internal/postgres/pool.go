@@ -53,10 +53,6 @@ func OpenWithLog(ctx context.Context, url string, maxConns int, log *slog.Logger
 		config.MaxConns = int32(min(maxConns, 10_000))
 		config.MinConns = min(config.MinConns, config.MaxConns)
 	}
-	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
-		pgxuuid.Register(conn.TypeMap()) // ids travel as 16 bytes, not as text
-		return nil
-	}
 	config.ConnConfig.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) { logNotice(log, notice) }
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
@@ -96,6 +92,7 @@ func parse(url string) (*pgxpool.Config, error) {
 	config.PingTimeout = 5 * time.Second
 	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
 		registerUTC(conn.TypeMap())
+		pgxuuid.Register(conn.TypeMap()) // ids travel as 16 bytes, not as text
 		return nil
 	}
 	return config, nil
