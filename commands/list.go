@@ -25,8 +25,8 @@ const (
 // ("" at the end). Pages are by key, not by offset: what is submitted meanwhile
 // neither repeats nor hides a line.
 func (s *Store) List(ctx context.Context, f Filter) ([]Command, string, error) {
-	limit := f.Limit
-	if limit <= 0 || limit > MaxPage {
+	limit := min(f.Limit, MaxPage)
+	if limit <= 0 {
 		limit = defaultPage
 	}
 	where, args, err := f.conditions()
@@ -64,7 +64,7 @@ func (f Filter) conditions() (string, []any, error) {
 		}
 		and("c.state = ANY(?)", f.States)
 		if len(f.States) == 1 && f.States[0] == string(outcome.StateUnresolved) {
-			and("c.state = 'unresolved'") // lets the planner see the partial index
+			and("c.phase IS NOT NULL") // lets the planner see the partial index
 		}
 	}
 	if f.Upstream != "" {
@@ -77,7 +77,9 @@ func (f Filter) conditions() (string, []any, error) {
 		and("c.idempotency_key = ?", f.Key)
 	}
 	if f.Reference != "" {
-		and("c.reference = ?", f.Reference)
+		and(`c.id IN (
+			SELECT command_id FROM attempts WHERE tenant = $1 AND reference = ? AND reference <> ''
+			UNION SELECT command_id FROM findings WHERE tenant = $1 AND reference = ? AND reference <> '')`, f.Reference, f.Reference)
 	}
 	if len(f.Metadata) > 0 {
 		and("r.metadata <> '{}'::jsonb AND r.metadata @> ?::jsonb", encodeJSON(f.Metadata))

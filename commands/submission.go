@@ -64,7 +64,7 @@ type Filter struct {
 	CreatedAfter  *time.Time
 	CreatedBefore *time.Time
 	Cursor        string
-	Limit         int // 0 is 50
+	Limit         int // 0 is 50; at most MaxPage
 }
 
 // CancelResult says what a cancel achieved.

@@ -15,20 +15,32 @@ import (
 // Wait returns the command as soon as it is final, or as it stands when ctx
 // ends.
 func (s *Store) Wait(ctx context.Context, tenant string, id uuid.UUID) (Command, error) {
-	c, err := s.Get(ctx, tenant, id)
-	if err != nil || c.Final() {
-		return c, err
+	woken, done := s.watch.add(id)
+	defer done()
+	for {
+		c, err := s.Get(ctx, tenant, id)
+		switch {
+		case ctx.Err() != nil:
+			return s.Get(context.WithoutCancel(ctx), tenant, id)
+		case err != nil || c.Final():
+			return c, err
+		}
+		select {
+		case <-woken:
+		case <-ctx.Done():
+		}
 	}
-	s.Ended(ctx, id)
-	return s.Get(context.WithoutCancel(ctx), tenant, id)
 }
 
 // Ended returns when the command is final, or false when ctx ends first. It
-// reads nothing of it: what this process ends is noticed at once; what another
-// one ends, or ended before, by a poll over everybody who waits here.
+// reads nothing of it: what this process ends, or ended a moment ago, is noticed
+// at once; what another one ends, by a poll over everybody who waits here.
 func (s *Store) Ended(ctx context.Context, id uuid.UUID) bool {
 	woken, done := s.watch.add(id)
 	defer done()
+	if s.watch.endedLately(id) {
+		return true
+	}
 	select {
 	case <-woken:
 		return true
@@ -72,7 +84,7 @@ type watch struct {
 	mu      sync.Mutex
 	waiters map[uuid.UUID]map[chan struct{}]struct{}
 	running bool
-	recent  [recentEnds]uuid.UUID // a ring: who asks right after the end need not wait for the poll
+	recent  [recentEnds]uuid.UUID // a ring: who asks right after the end does not wait for the poll
 	next    int
 }
 
@@ -96,9 +108,6 @@ func (w *watch) add(id uuid.UUID) (<-chan struct{}, func()) {
 		w.waiters[id] = make(map[chan struct{}]struct{})
 	}
 	w.waiters[id][ch] = struct{}{}
-	if slices.Contains(w.recent[:], id) {
-		ch <- struct{}{}
-	}
 	if !w.running {
 		w.running = true
 		go w.loop()
@@ -113,6 +122,13 @@ func (w *watch) remove(id uuid.UUID, ch chan struct{}) {
 	if len(w.waiters[id]) == 0 {
 		delete(w.waiters, id)
 	}
+}
+
+// endedLately reports whether the command ended here a moment ago.
+func (w *watch) endedLately(id uuid.UUID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.recent[:], id)
 }
 
 func (w *watch) wake(id uuid.UUID) {
