@@ -24,7 +24,7 @@ func (s *Store) Heal(ctx context.Context) (int, error) {
 	err := s.commit(ctx, func(ctx context.Context, tx Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT `+lockedColumns+` FROM commands c
-			WHERE c.state = 'pending' AND c.next_attempt_at < clock_timestamp() - `+overdueBy+`
+			WHERE c.state = 'pending' AND c.next_attempt_at < now() - `+overdueBy+`
 				AND NOT EXISTS (SELECT FROM leases l WHERE l.epoch = c.claimed_by AND l.ended_at IS NULL)
 				AND NOT EXISTS (
 					SELECT FROM river_job j WHERE j.id = c.job_id AND j.state = ANY($1::river_job_state[])
@@ -47,7 +47,7 @@ func (s *Store) Unclaim(ctx context.Context) (int, error) {
 	err := s.commit(ctx, func(ctx context.Context, tx Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT `+lockedColumns+` FROM commands c
-			WHERE c.state = 'pending' AND c.claimed_by IS NOT NULL
+			WHERE c.claimed_by IS NOT NULL
 				AND NOT EXISTS (SELECT FROM leases l WHERE l.epoch = c.claimed_by AND l.ended_at IS NULL)
 			LIMIT $1 FOR UPDATE OF c SKIP LOCKED`, healBatch)
 		if err != nil {
