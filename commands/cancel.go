@@ -89,7 +89,7 @@ func (s *Store) CloseOverdue(ctx context.Context) (int, error) {
 	err := s.commit(ctx, func(ctx context.Context, tx Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT `+lockedColumns+` FROM commands
-			WHERE next_attempt_at IS NOT NULL AND deadline <= clock_timestamp()
+			WHERE next_attempt_at IS NOT NULL AND deadline <= now()
 			ORDER BY deadline LIMIT 500 FOR UPDATE SKIP LOCKED`)
 		if err != nil {
 			return fmt.Errorf("find overdue commands: %w", err)
