@@ -22,7 +22,7 @@ var levels = map[string]int{
 	"attempts":  3, "reconcile": 3, "webhooks": 3,
 	"api": 4, "web": 4,
 	"cmd":   5,
-	"bench": 6, "examples": 6, // use everything, nothing uses them
+	"bench": 6, // uses everything, nothing uses it
 }
 
 // apart are the packages outside of the levels. They know nothing of the
@@ -31,6 +31,7 @@ var apart = map[string][]string{
 	"":                     {},
 	"client":               {}, // no types of api: the wire format is tested twice
 	"migrations":           {},
+	"examples":             {}, // profiles
 	"internal/postgres":    {},
 	"internal/egress":      {},
 	"internal/groupcommit": {},
@@ -42,7 +43,7 @@ var apart = map[string][]string{
 // of cmd/executor.
 var testOnly = map[string][]string{
 	"internal/testkit":   nil,
-	"internal/simulator": {"dev", "simulator"},
+	"internal/simulator": {"dev", "demo", "simulator"},
 }
 
 // goPackage is what go list tells of a package, without its tests.
