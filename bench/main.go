@@ -27,6 +27,7 @@ func main() {
 	profileTo := flag.String("cpuprofile", "", "write a CPU profile to this file")
 	url := flag.String("database", "", "use this server instead of starting one")
 	only := flag.String("only", "", "run one part: throughput, latency or isolation")
+	contender := flag.String("contender", "", "measure only this one: plain or executor")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -43,7 +44,7 @@ func main() {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	b := bench{length: time.Duration(*seconds) * time.Second, inFlight: *inFlight, backlog: *backlog, url: *url}
+	b := bench{length: time.Duration(*seconds) * time.Second, inFlight: *inFlight, backlog: *backlog, url: *url, contender: *contender}
 	if err := b.run(ctx, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -52,10 +53,11 @@ func main() {
 
 // bench is one run of the program.
 type bench struct {
-	length   time.Duration
-	inFlight int
-	backlog  int
-	url      string
+	length    time.Duration
+	inFlight  int
+	backlog   int
+	url       string
+	contender string
 }
 
 func (b *bench) run(ctx context.Context, only string) error {

@@ -9,33 +9,33 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// contenders starts both on databases of their own, the plain one first.
-func (b *bench) each(ctx context.Context, url, suffix string, inFlight int, round func(name string, pool *pgxpool.Pool, c contender) error) error {
-	pool, err := b.database(ctx, "plain"+suffix)
-	if err != nil {
-		return err
+// each runs a round with each contender, on a database of its own.
+func (b *bench) each(ctx context.Context, url, part string, round func(name string, pool *pgxpool.Pool, c contender) error) error {
+	start := map[string]func(*pgxpool.Pool) (contender, error){
+		"plain": func(pool *pgxpool.Pool) (contender, error) { return newPlain(ctx, pool, url, b.inFlight) },
+		"executor": func(pool *pgxpool.Pool) (contender, error) {
+			return newExecutor(ctx, pool, profileFor("up", url, b.inFlight, "15s"))
+		},
 	}
-	defer pool.Close()
-	p, err := newPlain(ctx, pool, url, inFlight)
-	if err != nil {
-		return err
+	for _, name := range []string{"plain", "executor"} {
+		if b.contender != "" && b.contender != name {
+			continue
+		}
+		pool, err := b.database(ctx, name+"_"+part)
+		if err != nil {
+			return err
+		}
+		c, err := start[name](pool)
+		if err == nil {
+			err = round(name, pool, c)
+			c.stop()
+		}
+		pool.Close()
+		if err != nil {
+			return err
+		}
 	}
-	err = round("plain River worker", pool, p)
-	p.stop()
-	if err != nil {
-		return err
-	}
-	own, err := b.database(ctx, "executor"+suffix)
-	if err != nil {
-		return err
-	}
-	defer own.Close()
-	x, err := newExecutor(ctx, own, profileFor("up", url, inFlight, "15s"))
-	if err != nil {
-		return err
-	}
-	defer x.stop()
-	return round("executor", own, x)
+	return nil
 }
 
 // throughput: commands from submit to final state, many at once.
@@ -47,7 +47,7 @@ func (b *bench) throughput(ctx context.Context) error {
 	defer stop()
 	fmt.Printf("throughput, %d in flight, %s each\n", b.inFlight, b.length)
 	var rates []float64
-	err = b.each(ctx, url, "_throughput", b.inFlight, func(name string, pool *pgxpool.Pool, c contender) error {
+	err = b.each(ctx, url, "throughput", func(name string, pool *pgxpool.Pool, c contender) error {
 		if _, err := closed(ctx, pool, c, b.inFlight, b.length/4); err != nil { // warm-up
 			return err
 		}
@@ -58,7 +58,7 @@ func (b *bench) throughput(ctx context.Context) error {
 		}
 		return err
 	})
-	if err == nil {
+	if err == nil && len(rates) == 2 {
 		fmt.Printf("  executor / plain     %8.2f\n\n", rates[1]/rates[0])
 	}
 	return err
@@ -73,7 +73,7 @@ func (b *bench) latency(ctx context.Context) error {
 	defer stop()
 	const perSecond = 50
 	fmt.Printf("latency at %d commands a second, %s each\n", perSecond, b.length)
-	err = b.each(ctx, url, "_latency", b.inFlight, func(name string, pool *pgxpool.Pool, c contender) error {
+	err = b.each(ctx, url, "latency", func(name string, pool *pgxpool.Pool, c contender) error {
 		if _, err := paced(ctx, pool, c, perSecond, b.length/4); err != nil {
 			return err
 		}

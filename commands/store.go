@@ -198,14 +198,14 @@ func (s *Store) Move(ctx context.Context, tx Tx, moves []Move) ([]Moved, error) 
 			claimed_by = NULL,
 			job_id = m.job_id,
 			outcome = coalesce(m.outcome, c.outcome),
-			reference = coalesce(m.reference, c.reference),
+			phase = m.phase,
 			finalized_at = CASE WHEN m.outcome IS NULL THEN NULL ELSE m.at END
 		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int[], $5::timestamptz[], $6::text[],
 			$7::timestamptz[], $8::bigint[], $9::json[], $10::text[], $11::timestamptz[], $12::int[])
 			AS m(id, from_state, state, attempts, next_attempt_at, wait_for, blocked_until, job_id,
-				outcome, reference, at, version)
+				outcome, phase, at, version)
 		WHERE c.id = m.id AND c.state = m.from_state AND c.version = m.version`,
-		w.ids, w.from, w.to, w.attempts, w.next, w.waitFor, w.blocked, w.jobs, w.outcomes, w.references, w.at, w.versions)
+		w.ids, w.from, w.to, w.attempts, w.next, w.waitFor, w.blocked, w.jobs, w.outcomes, w.phases, w.at, w.versions)
 	if err != nil {
 		return nil, fmt.Errorf("move commands: %w", err)
 	}
@@ -288,7 +288,7 @@ type moveRows struct {
 	blocked    []*time.Time
 	jobs       []*int64
 	outcomes   []*string
-	references []*string
+	phases     []*string
 	at         []time.Time
 	versions   []int32
 }
@@ -298,7 +298,7 @@ func newMoveRows(n int) *moveRows {
 		ids: make([]uuid.UUID, 0, n), from: make([]string, 0, n), to: make([]string, 0, n),
 		attempts: make([]int32, 0, n), next: make([]*time.Time, 0, n),
 		waitFor: make([]*string, 0, n), blocked: make([]*time.Time, 0, n), jobs: make([]*int64, 0, n),
-		outcomes: make([]*string, 0, n), references: make([]*string, 0, n), at: make([]time.Time, 0, n),
+		outcomes: make([]*string, 0, n), phases: make([]*string, 0, n), at: make([]time.Time, 0, n),
 		versions: make([]int32, 0, n),
 	}
 }
@@ -308,7 +308,7 @@ func (w *moveRows) add(m Move, jobID *int64) error {
 		next    *time.Time
 		waitFor *string
 		text    *string
-		ref     *string
+		phase   *string
 	)
 	if m.To == outcome.StatePending {
 		next = &m.NextAttemptAt
@@ -327,8 +327,8 @@ func (w *moveRows) add(m Move, jobID *int64) error {
 		}
 		t := string(data)
 		text = &t
-		if r := m.Outcome.Answer.Reference; r != "" {
-			ref = new(CleanText(r))
+		if m.To == outcome.StateUnresolved {
+			phase = new(string(m.Outcome.NextAction))
 		}
 	}
 	w.ids = append(w.ids, m.Command.ID)
@@ -340,7 +340,7 @@ func (w *moveRows) add(m Move, jobID *int64) error {
 	w.blocked = append(w.blocked, m.BlockedUntil)
 	w.jobs = append(w.jobs, jobID)
 	w.outcomes = append(w.outcomes, text)
-	w.references = append(w.references, ref)
+	w.phases = append(w.phases, phase)
 	w.at = append(w.at, m.Command.Now)
 	w.versions = append(w.versions, int32(m.Command.Version))
 	return nil

@@ -85,17 +85,20 @@ CREATE TABLE commands (
 	job_id              bigint,
 	finalized_at        timestamptz,
 	outcome             json, -- of the newest outcome; kept while a resend is under way
-	reference           text, -- the upstream's name for what was done
+	phase               text CHECK (phase IN ('lookup', 'review')), -- unresolved only: who clears it up
 	CHECK ((state IN ('pending', 'executing')) OR outcome IS NOT NULL),
 	CHECK ((state = 'pending') = (next_attempt_at IS NOT NULL)),
+	CHECK ((state = 'unresolved') = (phase IS NOT NULL)),
 	UNIQUE (tenant, idempotency_key)
-);
+) WITH (fillfactor = 60);
+-- No index and no predicate names a column that changes between executing and a
+-- settled outcome, so that this step rewrites the row in its page and no index (a
+-- heap-only update); hence also the room left in each page.
 CREATE INDEX commands_list ON commands (tenant, created_at DESC, id DESC);
-CREATE INDEX commands_unresolved ON commands (tenant, created_at DESC, id DESC) WHERE state = 'unresolved';
-CREATE INDEX commands_due ON commands (next_attempt_at) WHERE state = 'pending';
-CREATE INDEX commands_deadline ON commands (deadline) WHERE state = 'pending';
+CREATE INDEX commands_unresolved ON commands (tenant, created_at DESC, id DESC) WHERE phase IS NOT NULL;
+CREATE INDEX commands_due ON commands (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
+CREATE INDEX commands_deadline ON commands (deadline) WHERE next_attempt_at IS NOT NULL;
 CREATE INDEX commands_claimed ON commands (claimed_by) WHERE claimed_by IS NOT NULL;
-CREATE INDEX commands_reference ON commands (tenant, reference) WHERE reference IS NOT NULL;
 
 -- What was accepted and what will be sent: written once, with the command, never changed.
 CREATE TABLE command_requests (
@@ -170,6 +173,7 @@ CREATE TABLE attempts (
 );
 CREATE UNIQUE INDEX attempts_one_open ON attempts (command_id) WHERE ended_at IS NULL;
 CREATE INDEX attempts_open ON attempts (epoch) WHERE ended_at IS NULL;
+CREATE INDEX attempts_reference ON attempts (tenant, reference) WHERE reference <> '';
 
 -- Knowledge that came by another way than an attempt's own finish: a late response, a
 -- lookup, a notice, a person. Append-only.
@@ -197,6 +201,7 @@ CREATE TABLE findings (
 	resolved_at    timestamptz -- a conflict that a person corrected or dismissed
 );
 CREATE INDEX findings_command ON findings (command_id, id);
+CREATE INDEX findings_reference ON findings (tenant, reference) WHERE reference <> '';
 CREATE INDEX findings_conflicts ON findings (tenant, at) WHERE effect = 'conflict' AND resolved_at IS NULL;
 
 CREATE TABLE events (

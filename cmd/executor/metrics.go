@@ -131,8 +131,8 @@ func readAges(ctx context.Context, pool *pgxpool.Pool) (ages, error) {
 	var unresolved, due float64
 	err := pool.QueryRow(ctx, `
 		SELECT u.n, extract(epoch FROM u.age)::float8, extract(epoch FROM d.age)::float8
-		FROM (SELECT count(*) AS n, coalesce(now() - min(created_at), '0') AS age FROM commands WHERE state = 'unresolved') u,
-		     (SELECT coalesce(greatest(now() - min(next_attempt_at), '0'), '0') AS age FROM commands WHERE state = 'pending') d`).
+		FROM (SELECT count(*) AS n, coalesce(now() - min(created_at), '0') AS age FROM commands WHERE phase IS NOT NULL) u,
+		     (SELECT coalesce(greatest(now() - min(next_attempt_at), '0'), '0') AS age FROM commands WHERE next_attempt_at IS NOT NULL) d`).
 		Scan(&a.Unresolved, &unresolved, &due)
 	a.OldestUnresolved = time.Duration(unresolved * float64(time.Second))
 	a.OldestDue = time.Duration(due * float64(time.Second))
