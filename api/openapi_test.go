@@ -76,9 +76,26 @@ func (s *specification) check(t *testing.T, req *http.Request, r *reply) {
 	}
 	if r.status < 400 {
 		coverOperation(strings.ToUpper(route.Operation.OperationID[:1]) + route.Operation.OperationID[1:])
+		s.checkRequest(t, input.RequestValidationInput, r)
 	}
 	if content := route.Operation.Responses.Status(r.status).Value.Content.Get(r.header.Get("Content-Type")); content != nil && len(r.body) > 0 {
 		checkDeclared(t, r, content.Schema.Value)
+	}
+}
+
+// checkRequest fails where a request was taken that the document does not allow.
+func (s *specification) checkRequest(t *testing.T, input *openapi3filter.RequestValidationInput, r *reply) {
+	t.Helper()
+	if bytes.Contains(r.body, []byte(`"problem":`)) {
+		return // a batch with an item that was not taken
+	}
+	input.Request = input.Request.Clone(t.Context())
+	if input.Request.GetBody != nil {
+		input.Request.Body, _ = input.Request.GetBody()
+	}
+	input.Options = &openapi3filter.Options{MultiError: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc}
+	if err := openapi3filter.ValidateRequest(t.Context(), input); err != nil {
+		t.Errorf("%s: a request was taken that openapi.yaml does not allow: %v", r.what, err)
 	}
 }
 

@@ -29,14 +29,14 @@ func preferredWait(h http.Header) (wait time.Duration, asked bool) {
 			if err != nil || seconds < 0 {
 				return 0, false
 			}
-			return seconds64(seconds), true // the first one counts
+			return boundedWait(seconds), true // the first one counts
 		}
 	}
 	return 0, false
 }
 
-// seconds64 is so many seconds, bounded by maxWait.
-func seconds64(n int) time.Duration {
+// boundedWait is so many seconds, bounded by maxWait.
+func boundedWait(n int) time.Duration {
 	return time.Duration(min(n, int(maxWait/time.Second))) * time.Second
 }
 
