@@ -43,7 +43,7 @@ type Row struct {
 	Reason   outcome.Reason  `json:"reason"`
 	Wait     string          `json:"wait"` // at most, before the next attempt
 
-	IfStopped End `json:"if_stopped"` // nothing more is sent, as after a cancel
+	IfStopped End `json:"if_stopped"` // nothing more is sent, because the caller cancels
 	AtTheEnd  End `json:"at_the_end"` // it happens on every attempt
 }
 
@@ -73,7 +73,7 @@ func (o *Operation) explain() OperationMatrix {
 	m := OperationMatrix{
 		Operation: o.Name, Method: o.Method, Path: o.Path,
 		Idempotency: string(o.Idempotency.Kind), CountsAs: string(o.Contract().Idempotency),
-		Lookup: o.firstQuestion(),
+		Lookup: o.firstQuestion(), Rules: []string{},
 	}
 	if o.Idempotency.Kind == outcome.IdempotencyKeyed {
 		key := o.Idempotency.Key
@@ -112,7 +112,7 @@ func (o *Operation) row(e event) Row {
 	row := Row{
 		Event: e.name, Evidence: e.evidence, Category: e.category, Status: e.status, Answer: e.answer, ReadBy: e.readBy,
 		Boundary: first.AttemptBoundary, Decision: first.Verdict, Rule: first.Rule, Reason: first.Reason,
-		IfStopped: play.end(outcome.Close(play.facts), first.Reason),
+		IfStopped: play.cancelled(first),
 	}
 	if first.Outcome == nil {
 		row.Wait = short(first.Wait)
@@ -168,6 +168,16 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// cancelled says how it ends if the caller cancels while it is under way.
+func (p *play) cancelled(d outcome.Decision) End {
+	if d.Outcome == nil {
+		facts := p.facts
+		facts.CancelRequested = true
+		d = outcome.Decide(facts)
+	}
+	return p.end(*d.Outcome, d.Reason)
 }
 
 // toTheEnd repeats the event until nothing more is sent.

@@ -127,8 +127,10 @@ func (m *mapping) fraction(name string, fallback, low, high float64) float64 {
 	if !ok {
 		return fallback
 	}
-	s, _ := scalarNode(found.value)
-	f, err := strconv.ParseFloat(s, 64)
+	f, err := strconv.ParseFloat(found.value.GetToken().Value, 64)
+	if kindOf(found.value) != "a number" {
+		err = strconv.ErrSyntax
+	}
 	if err != nil || math.IsNaN(f) || f < low || f > high {
 		m.fail(name, fmt.Sprintf("has to be a number from %v to %v", low, high), "")
 		return fallback
