@@ -20,5 +20,6 @@ fuzz:
 		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname "$$file")" || exit 1; \
 	done
 
+# Beside a plain River worker, on a durable PostgreSQL of its own.
 bench:
-	go run ./internal/testkit/withpg go test -run '^$$' -bench . -benchtime 1x ./bench/...
+	go run ./bench
