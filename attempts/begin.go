@@ -46,10 +46,10 @@ type upstreamRow struct {
 
 // begin opens attempts for the commands of a batch, in one transaction. Item
 // by item it answers with a *Begun or a *Refusal.
-func (s *Store) begin(ctx context.Context, tx pgx.Tx, epoch int64, starts []Start) ([]beginResult, []commands.Moved, error) {
+func (s *Store) begin(ctx context.Context, tx pgx.Tx, epoch int64, starts []Start) ([]beginResult, error) {
 	sc, err := s.look(ctx, tx, epoch, starts)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var (
 		results = make([]beginResult, len(starts))
@@ -59,7 +59,7 @@ func (s *Store) begin(ctx context.Context, tx pgx.Tx, epoch int64, starts []Star
 	for i, start := range starts {
 		v, err := s.mayBegin(ctx, tx, sc, start)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		results[i] = beginResult{refusal: v.refusal}
 		if v.move == nil {
@@ -67,22 +67,26 @@ func (s *Store) begin(ctx context.Context, tx pgx.Tx, epoch int64, starts []Star
 		}
 		moves = append(moves, *v.move)
 		sc.take(start.CommandID)
-		if v.move.To == outcome.StateExecuting {
+		switch {
+		case v.move.To == outcome.StateExecuting:
 			b := beginning{start: start, command: v.move.Command, number: v.move.Attempts, send: sc.sendDeadline(v.move.Command)}
 			opened = append(opened, b)
 			results[i].begun = &Begun{Command: b.command, Number: b.number, Epoch: epoch, StartedAt: b.command.Now, Deadline: b.command.Deadline.Sub(b.command.Now)}
+		case v.move.To.Final():
+			results[i].closed = v.move.To
 		}
 	}
 	if err := s.insertOpen(ctx, tx, epoch, opened); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	moved, err := s.commands.Move(ctx, tx, moves)
-	return results, moved, err
+	_, err = s.commands.Move(ctx, tx, moves)
+	return results, err
 }
 
 type beginResult struct {
 	begun   *Begun
 	refusal *Refusal
+	closed  outcome.State // the final state that the command went to instead
 }
 
 // verdict is what mayBegin decided: at most one move, and a refusal unless the

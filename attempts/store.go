@@ -89,30 +89,36 @@ func (s *Store) flushBegins(ctx context.Context, starts []Start) []groupcommit.R
 		}
 		return results
 	}
-	var moved []commands.Moved
 	results := groupcommit.Run(ctx, s.pool, starts, func(ctx context.Context, tx pgx.Tx, starts []Start) ([]groupcommit.Result[beginResult], error) {
-		list, m, err := s.begin(ctx, tx, epoch, starts)
-		moved = append(moved, m...)
+		list, err := s.begin(ctx, tx, epoch, starts)
 		return asResults(list), err
 	})
-	s.commands.Changed(moved)
-	for _, r := range results {
+	var closed []commands.Moved
+	for i, r := range results {
+		if r.Err == nil && r.Value.closed != "" {
+			closed = append(closed, commands.Moved{ID: starts[i].CommandID, State: r.Value.closed})
+		}
 		if b := r.Value.begun; b != nil {
 			b.Opened = opened
 			b.SendBy = earliest(opened.Add(sendWindow), until, opened.Add(b.Deadline))
 			b.SendWall = b.SendBy.Round(0)
 		}
 	}
+	s.commands.Changed(closed)
 	return results
 }
 
 func (s *Store) flushFinishes(ctx context.Context, reports []Report) []groupcommit.Result[finishResult] {
-	var moved []commands.Moved
 	results := groupcommit.Run(ctx, s.pool, reports, func(ctx context.Context, tx pgx.Tx, reports []Report) ([]groupcommit.Result[finishResult], error) {
-		list, m, err := s.finish(ctx, tx, reports)
-		moved = append(moved, m...)
+		list, err := s.finish(ctx, tx, reports)
 		return asResults(list), err
 	})
+	var moved []commands.Moved
+	for i, r := range results {
+		if r.Err == nil && r.Value.finished != nil {
+			moved = append(moved, commands.Moved{ID: reports[i].CommandID, State: r.Value.finished.State})
+		}
+	}
 	s.commands.Changed(moved)
 	return results
 }
