@@ -178,21 +178,21 @@ func (d *Deployment) doubt(ctx context.Context, frozenAt time.Time) error {
 	}
 	for {
 		rows, err := d.pool.Query(ctx, `
-			SELECT c.id FROM commands c
+			SELECT c.id, c.attempts FROM commands c
 			WHERE c.state = 'pending' AND c.created_at <= $1 AND NOT EXISTS (
 				SELECT FROM attempts a WHERE a.command_id = c.id AND a.detail = $2 AND a.ended_at >= $1)
 			LIMIT $3`, frozenAt, doubtDetail, batchRows)
 		if err != nil {
 			return fmt.Errorf("find unfinished commands: %w", err)
 		}
-		ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		list, err := pgx.CollectRows(rows, pgx.RowToStructByName[doubted])
 		if err != nil {
 			return fmt.Errorf("find unfinished commands: %w", err)
 		}
-		if len(ids) == 0 {
+		if len(list) == 0 {
 			return nil
 		}
-		if err := d.doubtBatch(ctx, ids); err != nil {
+		if err := d.doubtBatch(ctx, list); err != nil {
 			return err
 		}
 	}
@@ -200,16 +200,23 @@ func (d *Deployment) doubt(ctx context.Context, frozenAt time.Time) error {
 
 const doubtDetail = "synthetic: the database was promoted or restored, and the record of an attempt may be lost"
 
-func (d *Deployment) doubtBatch(ctx context.Context, ids []uuid.UUID) error {
+// doubted is an unfinished command and how many attempts it has on record.
+type doubted struct {
+	ID       uuid.UUID
+	Attempts int
+}
+
+func (d *Deployment) doubtBatch(ctx context.Context, list []doubted) error {
 	var (
 		each sync.WaitGroup
 		mu   sync.Mutex
 		errs []error
 	)
-	for _, id := range ids {
+	for _, c := range list {
 		each.Go(func() {
 			_, err := d.store.Finish(ctx, Report{
-				CommandID: id, Lost: true, Start: Start{CommandID: id, Request: `{}`, BodySHA256: []byte{}}, Ending: lostEnding(doubtDetail),
+				CommandID: c.ID, After: c.Attempts, Lost: true,
+				Start: Start{CommandID: c.ID, Request: `{}`, BodySHA256: []byte{}}, Ending: lostEnding(doubtDetail),
 			})
 			if err != nil && !errors.Is(err, ErrNotPending) {
 				mu.Lock()

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,8 +23,8 @@ import (
 var ErrFenced = errors.New("attempt was closed by another process")
 
 // ErrNotPending: an attempt that never left reports about a command that has
-// moved on. There is nothing to record.
-var ErrNotPending = errors.New("command is no longer pending")
+// moved on, perhaps by this very report. There is nothing to record.
+var ErrNotPending = errors.New("command has moved on")
 
 // ending is one report of a batch with what is needed to decide it.
 type ending struct {
@@ -41,14 +43,14 @@ type ending struct {
 // finish closes the attempts of a batch, decides and moves their commands, in
 // one transaction. An item that is fenced off or out of place gets its error;
 // nothing of it is written.
-func (s *Store) finish(ctx context.Context, tx pgx.Tx, reports []Report) ([]finishResult, []commands.Moved, error) {
+func (s *Store) finish(ctx context.Context, tx pgx.Tx, reports []Report) ([]finishResult, error) {
 	results := make([]finishResult, len(reports))
 	list, err := s.gather(ctx, tx, reports, results)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := s.decide(ctx, tx, list); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var (
 		moves        []commands.Move
@@ -70,13 +72,13 @@ func (s *Store) finish(ctx context.Context, tx pgx.Tx, reports []Report) ([]fini
 		}
 	}
 	if err := s.closeOpen(ctx, tx, open); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := s.insertUnsent(ctx, tx, unsent); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	moved, err := s.commands.Move(ctx, tx, moves)
-	return results, moved, err
+	_, err = s.commands.Move(ctx, tx, moves)
+	return results, err
 }
 
 type finishResult struct {
@@ -115,12 +117,16 @@ func (s *Store) gather(ctx context.Context, tx pgx.Tx, reports []Report, results
 		return nil, fmt.Errorf("finish attempts: %w", err)
 	}
 	var earlier []uuid.UUID
+	fenced := make(map[uuid.UUID]fencedReport)
 	list := make([]*ending, len(reports))
 	for i, r := range reports {
 		c, known := locked[r.CommandID]
 		e := &ending{report: r, command: c, startedAt: c.Now, latestEnd: c.Now}
 		if err := e.admit(known, open); err != nil {
 			results[i].err = err
+			if known && err == ErrFenced && !r.Lost {
+				fenced[c.ID] = fencedReport{i, r, c}
+			}
 			continue
 		}
 		delete(locked, r.CommandID) // a second report of it in this batch is out of place
@@ -129,6 +135,9 @@ func (s *Store) gather(ctx context.Context, tx pgx.Tx, reports []Report, results
 		if e.number() > 1 {
 			earlier = append(earlier, c.ID)
 		}
+	}
+	if err := s.recognise(ctx, tx, fenced, results); err != nil {
+		return nil, err
 	}
 	history, err := s.commands.History(ctx, tx, earlier)
 	if err != nil {
@@ -150,7 +159,7 @@ func (s *Store) gather(ctx context.Context, tx pgx.Tx, reports []Report, results
 // begun under; one that never began needs a command that still waits for it.
 func (e *ending) admit(known bool, open map[uuid.UUID]openRow) error {
 	if e.report.Number == 0 {
-		if !known || e.command.State != outcome.StatePending {
+		if !known || e.command.State != outcome.StatePending || (e.report.After >= 0 && e.report.After != e.command.Attempts) {
 			return ErrNotPending
 		}
 		e.startedAt = e.command.Now.Add(-e.report.Elapsed)
@@ -165,6 +174,64 @@ func (e *ending) admit(known bool, open map[uuid.UUID]openRow) error {
 	}
 	e.startedAt, e.latestEnd = o.StartedAt, o.LatestEnd
 	return nil
+}
+
+// fencedReport is a report that the fence keeps out, with its place in the batch.
+type fencedReport struct {
+	at      int
+	report  Report
+	command commands.Locked
+}
+
+// recognise finds the fenced reports that stand on record word for word: their
+// first writing was committed, and only its answer was lost. What they say is no
+// late evidence.
+func (s *Store) recognise(ctx context.Context, tx pgx.Tx, fenced map[uuid.UUID]fencedReport, results []finishResult) error {
+	if len(fenced) == 0 {
+		return nil
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT command_id, number, epoch, evidence, category, detail, status, bytes_handed_over, decision, reason FROM attempts
+		WHERE command_id = ANY($1) AND ended_at IS NOT NULL`, slices.Collect(maps.Keys(fenced)))
+	if err != nil {
+		return fmt.Errorf("read ended attempts: %w", err)
+	}
+	ended, err := pgx.CollectRows(rows, pgx.RowToStructByName[endedRow])
+	if err != nil {
+		return fmt.Errorf("read ended attempts: %w", err)
+	}
+	for _, row := range ended {
+		f := fenced[row.CommandID]
+		if !row.says(f.report) {
+			continue
+		}
+		c := f.command
+		done := &Finished{Number: row.Number, State: c.State, Decision: outcome.Decision{Verdict: row.Decision, Reason: row.Reason}}
+		if c.NextAttemptAt != nil {
+			done.RetryIn = max(0, c.NextAttemptAt.Sub(c.Now))
+		}
+		results[f.at] = finishResult{finished: done}
+	}
+	return nil
+}
+
+// endedRow is what tells one end of an attempt from another.
+type endedRow struct {
+	CommandID       uuid.UUID
+	Number          int
+	Epoch           int64
+	Evidence        outcome.Evidence
+	Category        outcome.Category
+	Detail          string
+	Status          int
+	BytesHandedOver int64
+	Decision        outcome.Verdict
+	Reason          outcome.Reason
+}
+
+func (e endedRow) says(r Report) bool {
+	return e.Number == r.Number && e.Epoch == r.Epoch && e.Evidence == r.Evidence && e.Category == r.Category &&
+		e.Detail == commands.CleanText(r.Detail) && e.Status == r.Status && e.BytesHandedOver == r.BytesHandedOver
 }
 
 // number is the attempt's own; one that never began takes the next.

@@ -48,6 +48,7 @@ type Report struct {
 	Epoch     int64 // the lease it was begun under: the fence
 	Elapsed   time.Duration
 	Start     Start // of an attempt that never began
+	After     int   // of one that never began: how many attempts came before it; -1 is not known
 	Lost      bool  // its process is gone: it may be under way until its latest end
 	Ending
 }

@@ -27,7 +27,7 @@ const credentialWait = 15 * time.Second
 // ends: the attempt has its own deadline.
 func (e *Engine) run(l *lane, it *item) {
 	ctx := context.Background()
-	f := &flight{id: it.id}
+	f := &flight{id: it.id, after: -1}
 	e.flights.add(f)
 	defer e.flights.remove(f)
 	r, next := e.guarded(ctx, it, f)
@@ -51,6 +51,7 @@ type flight struct {
 	id     uuid.UUID
 	begun  *Begun // set once the open attempt is committed
 	opened bool   // its gate let something through
+	after  int    // how many attempts came before it; -1 is not known
 }
 
 // attempt goes through the steps of the package's documentation.
@@ -62,7 +63,7 @@ func (e *Engine) attempt(ctx context.Context, it *item, f *flight) (ran, *item) 
 	if err != nil {
 		return e.trouble(it, err)
 	}
-	w.refreshed = it.refreshed
+	w.refreshed, f.after = it.refreshed, w.attempts
 	if err := e.pin(ctx, w); err != nil {
 		return e.unready(ctx, it, w, err)
 	}
@@ -145,7 +146,7 @@ func (e *Engine) unready(ctx context.Context, it *item, w *work, err error) (ran
 // unsent records an attempt that provably never left.
 func (e *Engine) unsent(ctx context.Context, it *item, w *work, o Observation, since time.Time) (ran, *item) {
 	return e.finish(ctx, it, w, Report{
-		CommandID: w.ID, Elapsed: time.Since(since), Start: w.start, Ending: endingOf(w, w.attempts+1, o),
+		CommandID: w.ID, Elapsed: time.Since(since), Start: w.start, After: w.attempts, Ending: endingOf(w, w.attempts+1, o),
 	})
 }
 
@@ -246,7 +247,7 @@ func (e *Engine) afterPanic(ctx context.Context, f *flight) ran {
 			r.Ending = lostEnding("executor_error: the attempt broke off in our own code")
 		}
 	} else {
-		r.Start = Start{CommandID: f.id, Request: `{}`, BodySHA256: []byte{}}
+		r.Start, r.After = Start{CommandID: f.id, Request: `{}`, BodySHA256: []byte{}}, f.after
 	}
 	e.untilKnown(ctx, func() error {
 		_, err := e.store.Finish(ctx, r)
