@@ -3,9 +3,11 @@ package commands
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"executor/outcome"
 )
@@ -49,6 +51,9 @@ func (s *Store) Learn(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) (Ef
 	if !ok {
 		return "", nil, fmt.Errorf("learn about command %s: %w", id, ErrNotFound)
 	}
+	if effect, known, err := reported(ctx, tx, id, k); known || err != nil {
+		return effect, nil, err
+	}
 	op, err := s.operation(ctx, c)
 	if err != nil {
 		return "", nil, err
@@ -72,6 +77,26 @@ func (s *Store) Learn(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) (Ef
 	return effect, moved, err
 }
 
+// reported finds late evidence that is on record: a process reports once what
+// became of its attempt, and repeats the report when the commit's answer is lost.
+func reported(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) (Effect, bool, error) {
+	if k.Source != outcome.DecidedByLateEvidence {
+		return "", false, nil
+	}
+	var effect Effect
+	err := tx.QueryRow(ctx, `
+		SELECT effect FROM findings WHERE command_id = $1 AND source = $2 AND attempt_number = $3 AND actor = $4`,
+		id, k.Source, k.Attempt, k.Actor).Scan(&effect)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return "", false, nil
+	case err != nil:
+		return "", false, fmt.Errorf("look for findings about command %s: %w", id, err)
+	default:
+		return effect, true, nil
+	}
+}
+
 // overlay lays late evidence over its own attempt.
 func overlay(past []Past, k Knowledge) []Past {
 	for i := range past {
@@ -92,17 +117,31 @@ func weigh(c Locked, f outcome.Facts, past []Past, k Knowledge) (Effect, *Final)
 	case c.State == outcome.StateExecuting:
 		return EffectKept, nil
 	case c.State.Absorbing():
-		if contradicts(c.State, outcome.Close(f).State, k.Answer) {
+		if contradicts(c.State, outcome.Close(f).State, k) {
 			return EffectConflict, nil
 		}
 		return EffectNone, nil
 	case c.State == outcome.StateUnresolved:
 		if out := outcome.Close(f); out.State != outcome.StateUnresolved {
-			return EffectSettled, FinalOf(out, outcome.Reason(k.Answer), k.Source, past)
+			return EffectSettled, FinalOf(out, k.reason(), k.Source, past)
 		}
 		return EffectNone, nil
 	default:
 		return weighPending(f, past, k)
+	}
+}
+
+// reason is what stopped the command, in the words of its last attempt's end.
+func (k Knowledge) reason() outcome.Reason {
+	switch {
+	case k.Evidence == outcome.EvidenceNotSent:
+		return outcome.ReasonNotSent
+	case k.Answer == outcome.AnswerApplied:
+		return outcome.ReasonApplied
+	case k.Answer == outcome.AnswerRefused:
+		return outcome.ReasonRefused
+	default:
+		return outcome.ReasonStatus(k.Status)
 	}
 }
 
@@ -123,9 +162,13 @@ func weighPending(f outcome.Facts, past []Past, k Knowledge) (Effect, *Final) {
 }
 
 // contradicts reports whether the attempts as they now look deny the absorbed
-// state: the upstream says that it did what we called undone.
-func contradicts(state, now outcome.State, a outcome.Answer) bool {
-	return now != state && (a == outcome.AnswerApplied || a == outcome.AnswerPending)
+// state: the upstream did, or is at, what we called undone, or surely did not
+// do what we called done.
+func contradicts(state, now outcome.State, k Knowledge) bool {
+	if state == outcome.StateSuccess {
+		return now == outcome.StateRejected || now == outcome.StateCancelled
+	}
+	return k.Answer == outcome.AnswerApplied || (k.Answer == outcome.AnswerPending && now == outcome.StateUnresolved)
 }
 
 func insertFinding(ctx context.Context, tx Tx, c Locked, k Knowledge, effect Effect) error {
