@@ -131,7 +131,7 @@ func whatItSaw(sim *simulator.Simulator, command client.Command) string {
 			effects++
 		}
 	}
-	return fmt.Sprintf("it saw %s and booked %s", count(requests, "request"), count(effects, "payment"))
+	return fmt.Sprintf("it saw %s and booked %s", plural(requests, "request"), plural(effects, "payment"))
 }
 
 // belongs finds what a command caused: by its key, or for an operation without
@@ -143,7 +143,7 @@ func belongs(key, path string, command client.Command) bool {
 	return strings.HasPrefix(path, "/v1/charges")
 }
 
-func count(n int, what string) string {
+func plural(n int, what string) string {
 	switch n {
 	case 0:
 		return "no " + what

@@ -122,12 +122,17 @@ func openDev(ctx context.Context, dir string, o devOptions, getenv func(string) 
 }
 
 func (d *dev) open(ctx context.Context, o devOptions, getenv func(string) string, stderr io.Writer) error {
-	log, notes, err := d.openLog(o, stderr)
+	file, err := os.OpenFile(filepath.Join(d.dir, "executor.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}
+	d.closers = append(d.closers, file.Close)
+	log, notes := devLogs(file, stderr, o.verbose)
 	fmt.Fprintf(stderr, "Starting PostgreSQL in %s …\n", d.dir)
 	if err := d.openDatabase(ctx, notes); err != nil {
+		return err
+	}
+	if err := file.Truncate(0); err != nil { // not before the folder is certainly ours
 		return err
 	}
 	if err := d.openUpstream(ctx, o); err != nil {
@@ -139,23 +144,18 @@ func (d *dev) open(ctx context.Context, o devOptions, getenv func(string) string
 	return d.openKey(ctx)
 }
 
-// openLog makes the log, which goes to a file, and the notes, which a person
+// devLogs makes the log, which goes to a file, and the notes, which a person
 // sees as well.
-func (d *dev) openLog(o devOptions, stderr io.Writer) (log, notes *slog.Logger, err error) {
-	file, err := os.Create(filepath.Join(d.dir, "executor.log"))
-	if err != nil {
-		return nil, nil, err
+func devLogs(file, stderr io.Writer, verbose bool) (log, notes *slog.Logger) {
+	level, seen := slog.LevelInfo, slog.LevelError
+	if verbose {
+		level, seen = slog.LevelDebug, slog.LevelDebug
 	}
-	d.closers = append(d.closers, file.Close)
-	kept := slog.NewTextHandler(file, &slog.HandlerOptions{Level: slog.LevelDebug})
+	kept := slog.NewTextHandler(file, &slog.HandlerOptions{Level: level})
 	shown := func(level slog.Level) slog.Handler {
 		return slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level, ReplaceAttr: withoutTime})
 	}
-	level := slog.LevelError
-	if o.verbose {
-		level = slog.LevelDebug
-	}
-	return slog.New(slog.NewMultiHandler(kept, shown(level))), slog.New(slog.NewMultiHandler(kept, shown(slog.LevelInfo))), nil
+	return slog.New(slog.NewMultiHandler(kept, shown(seen))), slog.New(slog.NewMultiHandler(kept, shown(slog.LevelInfo)))
 }
 
 func withoutTime(groups []string, a slog.Attr) slog.Attr {
@@ -218,7 +218,7 @@ func (d *dev) openService(ctx context.Context, o devOptions, log *slog.Logger, g
 	if c.Listen, err = d.address("API", o.listen, o.movable); err != nil {
 		return err
 	}
-	if c.MetricsListen, err = d.address("metrics", o.metrics, o.movable); err != nil {
+	if c.MetricsListen, err = d.address("metrics listener", o.metrics, o.movable); err != nil {
 		return err
 	}
 	c.fill()

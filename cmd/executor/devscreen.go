@@ -30,8 +30,8 @@ func printScreen(w io.Writer, d *dev, program string) {
 	t.row("  metrics", d.process.back.url(), "at /metrics")
 	t.row("  upstream", d.simURL, fmt.Sprintf("a simulator, %q to us; what it saw and did: %s/_ledger", d.upstream.Name, d.simURL))
 	t.row("  profile", "examples/ledger.yaml", fmt.Sprintf("version %d of upstream %q", d.upstream.Version, d.upstream.Name))
-	t.row("  database", redactedDatabase(d.server.URL), "password in "+filepath.Join(dir, "postgres", "password"))
-	t.row("  log", filepath.Join(dir, "executor.log"), "")
+	t.row("  database", redactedDatabase(d.server.URL), "PostgreSQL, its files in "+filepath.Join(dir, "postgres"))
+	t.row("  log", filepath.Join(dir, "executor.log"), "from this start on")
 	_ = t.flush()
 	printTries(w, d, url, program)
 }
@@ -64,17 +64,21 @@ export EXECUTOR_URL=%s EXECUTOR_API_KEY=%s
 %s get --key order-1
 
 # what the upstream saw: two requests and one effect
-curl -s "%s/_ledger/effects?key=order-1"
+curl -s "%s/_ledger/effects?key=order-1"; echo
 
 # the same over HTTP, and what every kind of failure would end in
-curl -s -H "Authorization: Bearer $EXECUTOR_API_KEY" "$EXECUTOR_URL/v1/commands?limit=1"
+curl -s -H "Authorization: Bearer $EXECUTOR_API_KEY" "$EXECUTOR_URL/v1/commands?limit=1"; echo
 %s profiles explain ledger
+
+# for those who operate it: these work on the database itself
+export EXECUTOR_DATABASE_URL='%s' EXECUTOR_DEPLOYMENT_ID=%s
+%s doctor
 `, url, d.key,
 		submit("create_payment", troubleLostAnswer, pay+" --key order-1"),
 		submit("create_payment", troubleRefuse, pay),
 		submit("charge_card", troubleDoubt, ""),
 		submit("create_payment", troubleBusy, pay),
-		program, program, d.simURL, program)
+		program, program, d.simURL, program, d.server.URL, devDeployment, program)
 	if strings.HasPrefix(program, "go run") {
 		fmt.Fprintf(w, `
 The exit code tells the state (%s submit --help); "go run" prints it and ends with 1 itself.

@@ -10,7 +10,7 @@ import (
 
 // goRunBinary matches the places from which "go run" starts what it built: a
 // work folder that goes away, or the build cache.
-var goRunBinary = regexp.MustCompile(`[/\\]go-build[0-9]*[/\\]|[/\\][0-9a-f]{64}-d[/\\]`)
+var goRunBinary = regexp.MustCompile(`[/\\]go-build[0-9]+[/\\]b[0-9]+[/\\]exe[/\\]|[/\\][0-9a-f]{64}-d[/\\]`)
 
 // invocation is how this program is started again from the same folder, fit to
 // be pasted into a shell.

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,6 +88,11 @@ again. Scopes: ` + scopeNames() + `; admin includes the others.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if name == "" || len(scopes) == 0 {
 				return usage(errors.New("--name and --scopes are needed, for instance --name billing --scopes commands:write,commands:read"))
+			}
+			for _, scope := range scopes {
+				if !slices.Contains(scopeList(), scope) {
+					return usage(fmt.Errorf("unknown scope %q: there are %s", scope, scopeNames()))
+				}
 			}
 			return f.with(cmd.Context(), func(store *api.KeyStore) error {
 				key, secret, err := store.Create(cmd.Context(), f.tenant, name, scopes)

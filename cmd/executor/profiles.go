@@ -56,6 +56,9 @@ It ends with 1 if a profile does not hold; warnings pass.`,
 		Args:    args(cobra.MinimumNArgs(1)),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			results, err := validateFiles(cmd, files)
+			if exitCode(err) == exitUsage {
+				return err
+			}
 			if out == formatJSON {
 				return errors.Join(writeJSON(cmd.OutOrStdout(), results), err)
 			}
@@ -84,6 +87,9 @@ func validateFiles(cmd *cobra.Command, files []string) ([]validated, error) {
 	for _, file := range files {
 		r := validated{File: file, Warnings: []upstreams.Warning{}}
 		profile, err := parseFile(cmd, file)
+		if exitCode(err) == exitUsage {
+			return nil, err // there is no such file
+		}
 		if err != nil {
 			r.Error = err.Error()
 			errs = append(errs, err)

@@ -77,7 +77,7 @@ func printProgress(t *table, c client.Command) {
 
 func printOutcome(t *table, o client.Outcome) {
 	d := o.Common()
-	t.row("why", fmt.Sprintf("%s; stopped by %s", d.Reason, d.StoppedBy))
+	t.row("why", whyText(d))
 	t.row("decided", fmt.Sprintf("%s by %s", stamp(d.DecidedAt), d.DecidedBy))
 	switch o := o.(type) {
 	case client.Success:
@@ -92,6 +92,15 @@ func printOutcome(t *table, o client.Outcome) {
 	case client.Unresolved:
 		t.row("next", d.NextAction)
 	}
+}
+
+// whyText is what is known of the remote side and, where that is something
+// else, why there was no further attempt.
+func whyText(d client.Decision) string {
+	if d.StoppedBy == "" || d.StoppedBy == d.Reason {
+		return d.Reason
+	}
+	return d.Reason + "; no further attempt because of " + d.StoppedBy
 }
 
 func attemptsText(c client.Command) string {

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// everyCommand calls f with each command that does something.
+func everyCommand(root *cobra.Command, f func(*cobra.Command)) {
+	for _, c := range root.Commands() {
+		if c.Name() == "help" || c.Name() == "completion" {
+			continue
+		}
+		if !c.HasSubCommands() {
+			f(c)
+		}
+		everyCommand(c, f)
+	}
+}
+
+func nothing(string) string { return "" }
+
+func TestEveryCommandExplainsItself(t *testing.T) {
+	everyCommand(newRootCommand(nothing), func(c *cobra.Command) {
+		if c.Short == "" || !strings.Contains(c.Example, "executor ") {
+			t.Errorf("%q lacks a short text or an example", c.CommandPath())
+		}
+		if c.Args == nil {
+			t.Errorf("%q does not check its arguments", c.CommandPath())
+		}
+	})
+}
+
+// Examples rot unseen: each line that starts the program must name a command
+// and flags that exist.
+func TestExamplesNameWhatExists(t *testing.T) {
+	everyCommand(newRootCommand(nothing), func(c *cobra.Command) {
+		for line := range strings.Lines(c.Example) {
+			checkExampleLine(t, c.CommandPath(), strings.TrimSpace(line))
+		}
+	})
+}
+
+func checkExampleLine(t *testing.T, path, line string) {
+	t.Helper()
+	_, call, found := strings.Cut(" "+line, " executor ")
+	if _, inner, nested := strings.Cut(line, "$(executor "); nested {
+		call, found = inner, true
+	}
+	if !found {
+		return
+	}
+	call, _, _ = strings.Cut(call, "|")
+	words := strings.Fields(call)
+	cmd, rest, err := newRootCommand(nothing).Find(words)
+	if err != nil || !cmd.HasParent() {
+		t.Errorf("%s: the example %q names no command", path, line)
+		return
+	}
+	for _, word := range rest {
+		name, isFlag := strings.CutPrefix(word, "--")
+		name, _, _ = strings.Cut(name, "=")
+		if isFlag && cmd.Flags().Lookup(name) == nil {
+			t.Errorf("%s: the example %q uses --%s, which %s does not have", path, line, name, cmd.CommandPath())
+		}
+	}
+}
+
+func TestUsageErrors(t *testing.T) {
+	key := map[string]string{"EXECUTOR_API_KEY": "exk_x"}
+	tests := []struct {
+		args []string
+		env  map[string]string
+		code int
+		want string
+	}{
+		{[]string{"nope"}, nil, 2, `unknown command "nope"`},
+		{[]string{"--nope"}, nil, 2, "unknown flag: --nope"},
+		{[]string{"keys"}, nil, 2, "needs a subcommand"},
+		{[]string{"keys", "nope"}, nil, 2, `unknown command "nope" for "executor keys"`},
+		{[]string{"version", "extra"}, nil, 2, `unknown command "extra"`},
+		{[]string{"version", "--output", "xml"}, nil, 2, "use json or table"},
+		{[]string{"version"}, map[string]string{"EXECUTOR_OUTPUT": "xml"}, 2, "EXECUTOR_OUTPUT"},
+		{[]string{"submit"}, key, 2, "--upstream and --operation are needed"},
+		{[]string{"submit", "--param", "x"}, key, 2, `"x" is not of the form name=value`},
+		{[]string{"submit", "--param", "x=1", "--param", "x=2"}, key, 2, `"x" is given twice`},
+		{[]string{"submit", "--header", "X"}, key, 2, `"X" is not of the form name=value`},
+		{[]string{"submit", "--deadline", "soon"}, key, 2, "neither a time"},
+		{[]string{"submit", "--upstream", "u", "--operation", "o", "--body", "x", "--body-file", "y"}, key, 2, "use one"},
+		{[]string{"submit", "--upstream", "u", "--operation", "o", "--timeout", "1m", "--deadline", "2m"}, key, 2, "use one"},
+		{[]string{"submit", "--upstream", "u", "--operation", "o", "--body", "{"}, key, 2, "the body is not JSON"},
+		{[]string{"submit", "--upstream", "u", "--operation", "o", "--body", "{", "--content-type", "application/json"}, key, 2, "the body is not JSON"},
+		{[]string{"submit", "--upstream", "u", "--operation", "o", "--body", "@/does/not/exist"}, key, 2, "/does/not/exist"},
+		{[]string{"submit", "--upstream", "u", "--operation", "o"}, nil, 4, "EXECUTOR_API_KEY"},
+		{[]string{"get"}, key, 2, "name the command"},
+		{[]string{"get", "x", "--key", "y"}, key, 2, "name the command"},
+		{[]string{"get", "x"}, nil, 4, "EXECUTOR_API_KEY"},
+		{[]string{"get", "x", "--url", "ftp://x"}, key, 2, "not the URL"},
+		{[]string{"list", "--state", "done"}, key, 2, `unknown state "done"`},
+		{[]string{"watch"}, key, 2, "accepts 1 arg"},
+		{[]string{"profiles", "validate"}, nil, 2, "requires at least 1 arg"},
+		{[]string{"profiles", "validate", "/does/not/exist.yaml"}, nil, 2, "/does/not/exist.yaml"},
+		{[]string{"keys", "create"}, nil, 2, "--name and --scopes are needed"},
+		{[]string{"keys", "list"}, nil, 2, "EXECUTOR_DATABASE_URL is not set"},
+		{[]string{"freeze"}, nil, 2, "--reason is needed"},
+		{[]string{"deployment", "adopt"}, nil, 2, "EXECUTOR_DEPLOYMENT_ID is not set"},
+		{[]string{"migrate"}, nil, 2, "EXECUTOR_DATABASE_URL is not set"},
+		{[]string{"doctor"}, nil, 2, "EXECUTOR_DATABASE_URL is not set"},
+		{[]string{"serve"}, nil, 2, "EXECUTOR_DATABASE_URL is not set"},
+		{[]string{"serve", "--lease-ttl", "x"}, nil, 2, "--lease-ttl"},
+		{[]string{"dev", "--demo", "--dir", "x"}, nil, 2, "leave --dir out"},
+	}
+	for _, tt := range tests {
+		r := execute(t, tt.env, tt.args...)
+		if r.code != tt.code || !strings.Contains(r.stderr, tt.want) {
+			t.Errorf("executor %s: code %d, want %d; stderr %q, want %q in it", strings.Join(tt.args, " "), r.code, tt.code, r.stderr, tt.want)
+		}
+		if r.stdout != "" || strings.Contains(r.stderr, "goroutine") {
+			t.Errorf("executor %s: stdout %q, stderr %q", strings.Join(tt.args, " "), r.stdout, r.stderr)
+		}
+	}
+}
+
+func TestHelpGoesToStdout(t *testing.T) {
+	for _, args := range [][]string{{}, {"--help"}, {"help"}, {"submit", "--help"}, {"help", "keys", "create"}} {
+		r := execute(t, nil, args...).must(t, exitSuccess)
+		if r.stderr != "" || !strings.Contains(r.stdout, "Usage:") {
+			t.Errorf("executor %v: stdout %q, stderr %q", args, r.stdout, r.stderr)
+		}
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		if r := execute(t, nil, "completion", shell).must(t, exitSuccess); len(r.stdout) < 1000 {
+			t.Errorf("completion for %s: %q", shell, r.stdout)
+		}
+	}
+	r := execute(t, nil, "__complete", "list", "--state", "").must(t, exitSuccess)
+	if !strings.Contains(r.stdout, "unresolved\n") {
+		t.Errorf("--state does not complete: %q", r.stdout)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	r := execute(t, nil, "version").must(t, exitSuccess)
+	if !strings.HasPrefix(r.stdout, "executor ") {
+		t.Errorf("got %q", r.stdout)
+	}
+	b := decode[build](t, execute(t, map[string]string{"EXECUTOR_OUTPUT": "json"}, "version").must(t, exitSuccess).stdout)
+	if b.Version == "" || b.Go == "" || b.Platform == "" {
+		t.Errorf("got %+v", b)
+	}
+}
