@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -115,55 +114,4 @@ func decodeCursor(s string) (time.Time, uuid.UUID, error) {
 		return time.Time{}, uuid.UUID{}, ErrBadCursor
 	}
 	return at, uuid.UUID(b[8:]), nil
-}
-
-// Events reads a command's account in order: its acceptance, its attempts and
-// what was announced. The first two stand in their own tables and are shown as
-// events, not stored a second time.
-func (s *Store) Events(ctx context.Context, tenant string, id uuid.UUID) ([]Event, error) {
-	rows, err := s.pool.Query(ctx, `
-		SELECT kind, number, id, type, at, sequence, actor, data::text FROM (
-			SELECT 0 AS kind, 0 AS number, NULL::uuid AS id, 'command.accepted' AS type, c.created_at AS at, 0 AS sequence,
-				r.submitted_by AS actor, json_build_object('profile_version', c.profile_version, 'deadline', c.deadline) AS data
-			FROM commands c JOIN command_requests r ON r.command_id = c.id WHERE c.tenant = $1 AND c.id = $2
-			UNION ALL
-			SELECT 1, number, NULL, 'attempt.started', started_at, 0, instance, json_build_object('attempt', number)
-			FROM attempts WHERE tenant = $1 AND command_id = $2
-			UNION ALL
-			SELECT 2, number, NULL, 'attempt.ended', ended_at, 0, instance, json_build_object('attempt', number,
-				'evidence', evidence, 'category', category, 'answer', answer, 'status', status, 'decision', decision,
-				'reason', reason, 'retry_at', retry_at)
-			FROM attempts WHERE tenant = $1 AND command_id = $2 AND ended_at IS NOT NULL
-			UNION ALL
-			SELECT 3, number, id, type, at, sequence, actor, data FROM events WHERE tenant = $1 AND command_id = $2
-		) account ORDER BY at, kind, number`, tenant, id)
-	if err != nil {
-		return nil, unavailable("read events", err)
-	}
-	defer rows.Close()
-	var list []Event
-	for rows.Next() {
-		var (
-			e            Event
-			kind, number int
-			stored       *uuid.UUID
-			data         string
-		)
-		if err := rows.Scan(&kind, &number, &stored, &e.Type, &e.At, &e.Sequence, &e.Actor, &data); err != nil {
-			return nil, unavailable("read events", err)
-		}
-		e.Number, e.Data = len(list)+1, json.RawMessage(data)
-		e.ID = uuid.NewSHA1(id, []byte(fmt.Sprintf("%s/%d", e.Type, number)))
-		if stored != nil {
-			e.ID = *stored
-		}
-		list = append(list, e)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, unavailable("read events", err)
-	}
-	if len(list) == 0 {
-		return nil, ErrNotFound
-	}
-	return list, nil
 }

@@ -261,7 +261,7 @@ func (e *entry) commandOf() Command {
 	return c
 }
 
-// encodeJSON is for values that always encode: maps and lists of strings.
+// encodeJSON is for values that always encode, such as texts, numbers and times.
 func encodeJSON(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {

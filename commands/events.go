@@ -1,0 +1,123 @@
+package commands
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"executor/outcome"
+)
+
+// OutcomeEvent is an outcome as it is announced: its id and sequence stay the
+// same over every delivery.
+type OutcomeEvent struct {
+	ID            uuid.UUID
+	CommandID     uuid.UUID
+	Tenant        string
+	Number        int // the command's version with it
+	Type          string
+	At            time.Time
+	Sequence      int
+	Actor         string
+	PreviousState outcome.State
+	Data          json.RawMessage
+}
+
+// EventType is the type of the event that announces a final state.
+func EventType(state outcome.State) string { return "command." + string(state) }
+
+func newOutcomeEvent(m Move) OutcomeEvent {
+	stored := newStoredOutcome(m)
+	data := encodeJSON(struct {
+		storedOutcome
+		PreviousState outcome.State `json:"previous_state"`
+	}{stored, m.Command.State})
+	return OutcomeEvent{
+		ID: uuid.Must(uuid.NewV7()), CommandID: m.Command.ID, Tenant: m.Command.Tenant, Number: m.Command.Version + 1,
+		Type: EventType(m.To), At: m.Command.Now, Sequence: stored.Sequence, Actor: m.Actor,
+		PreviousState: m.Command.State, Data: json.RawMessage(data),
+	}
+}
+
+// insertEvents writes events of one or many commands.
+func insertEvents(ctx context.Context, tx Tx, events []OutcomeEvent) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO events (id, command_id, tenant, number, type, at, sequence, actor, data)
+		SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::timestamptz[], $7::int[], $8::text[], $9::json[])`,
+		column(events, func(e OutcomeEvent) uuid.UUID { return e.ID }),
+		column(events, func(e OutcomeEvent) uuid.UUID { return e.CommandID }),
+		column(events, func(e OutcomeEvent) string { return e.Tenant }),
+		column(events, func(e OutcomeEvent) int32 { return int32(e.Number) }),
+		column(events, func(e OutcomeEvent) string { return e.Type }),
+		column(events, func(e OutcomeEvent) time.Time { return e.At }),
+		column(events, func(e OutcomeEvent) int32 { return int32(e.Sequence) }),
+		column(events, func(e OutcomeEvent) string { return e.Actor }),
+		column(events, func(e OutcomeEvent) string { return string(e.Data) }))
+	if err != nil {
+		return fmt.Errorf("write events: %w", err)
+	}
+	return nil
+}
+
+// insertEvent writes an event that is no outcome: it has no sequence.
+func insertEvent(ctx context.Context, tx Tx, e OutcomeEvent) error {
+	e.ID = uuid.Must(uuid.NewV7())
+	if e.Data == nil {
+		e.Data = json.RawMessage(`{}`)
+	}
+	return insertEvents(ctx, tx, []OutcomeEvent{e})
+}
+
+// Events reads a command's account in order: its acceptance, its attempts and
+// what was announced. The first two stand in their own tables and are shown as
+// events, not stored a second time.
+func (s *Store) Events(ctx context.Context, tenant string, id uuid.UUID) ([]Event, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT kind, number, id, type, at, sequence, actor, data::text FROM (
+			SELECT 0 AS kind, 0 AS number, NULL::uuid AS id, 'command.accepted' AS type, c.created_at AS at, 0 AS sequence,
+				r.submitted_by AS actor, json_build_object('profile_version', c.profile_version, 'deadline', c.deadline) AS data
+			FROM commands c JOIN command_requests r ON r.command_id = c.id WHERE c.tenant = $1 AND c.id = $2
+			UNION ALL
+			SELECT 1, number, NULL, 'attempt.started', started_at, 0, instance, json_build_object('attempt', number)
+			FROM attempts WHERE tenant = $1 AND command_id = $2
+			UNION ALL
+			SELECT 2, number, NULL, 'attempt.ended', ended_at, 0, instance, json_build_object('attempt', number,
+				'evidence', evidence, 'category', category, 'answer', answer, 'status', status, 'decision', decision,
+				'reason', reason, 'retry_at', retry_at)
+			FROM attempts WHERE tenant = $1 AND command_id = $2 AND ended_at IS NOT NULL
+			UNION ALL
+			SELECT 3, number, id, type, at, sequence, actor, data FROM events WHERE tenant = $1 AND command_id = $2
+		) account ORDER BY at, kind, number`, tenant, id)
+	if err != nil {
+		return nil, unavailable("read events", err)
+	}
+	defer rows.Close()
+	var list []Event
+	for rows.Next() {
+		var (
+			e            Event
+			kind, number int
+			stored       *uuid.UUID
+			data         string
+		)
+		if err := rows.Scan(&kind, &number, &stored, &e.Type, &e.At, &e.Sequence, &e.Actor, &data); err != nil {
+			return nil, unavailable("read events", err)
+		}
+		e.Number, e.Data = len(list)+1, json.RawMessage(data)
+		e.ID = uuid.NewSHA1(id, []byte(fmt.Sprintf("%s/%d", e.Type, number)))
+		if stored != nil {
+			e.ID = *stored
+		}
+		list = append(list, e)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, unavailable("read events", err)
+	}
+	if len(list) == 0 {
+		return nil, ErrNotFound
+	}
+	return list, nil
+}

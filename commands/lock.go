@@ -1,0 +1,71 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"executor/outcome"
+)
+
+// Locked is a command's moving part, read under its row lock.
+type Locked struct {
+	ID                uuid.UUID
+	Tenant            string
+	UpstreamID        int64
+	Operation         string
+	ProfileVersion    int
+	State             outcome.State
+	Version           int
+	Sequence          int
+	Priority          int16
+	CreatedAt         time.Time
+	Deadline          time.Time
+	NextAttemptAt     *time.Time
+	WaitFor           *WaitFor
+	Attempts          int
+	BlockedUntil      *time.Time
+	CancelRequestedAt *time.Time
+	Now               time.Time // of the database
+}
+
+const lockedColumns = `id, tenant, upstream_id, operation, profile_version, state, version, sequence, priority,
+	created_at, deadline, next_attempt_at, wait_for, attempts, blocked_until, cancel_requested_at,
+	clock_timestamp() AS now`
+
+const lockSQL = `SELECT ` + lockedColumns + ` FROM commands WHERE id = ANY($1) ORDER BY id FOR UPDATE`
+
+// Lock locks commands in the order of their ids and reads them. Ids that do
+// not exist are left out.
+func (s *Store) Lock(ctx context.Context, tx Tx, ids []uuid.UUID) (map[uuid.UUID]Locked, error) {
+	rows, err := tx.Query(ctx, lockSQL, ids)
+	if err != nil {
+		return nil, fmt.Errorf("lock commands: %w", err)
+	}
+	return collectLocked(rows)
+}
+
+func collectLocked(rows pgx.Rows) (map[uuid.UUID]Locked, error) {
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Locked])
+	if err != nil {
+		return nil, fmt.Errorf("lock commands: %w", err)
+	}
+	byID := make(map[uuid.UUID]Locked, len(list))
+	for _, l := range list {
+		byID[l.ID] = l
+	}
+	return byID, nil
+}
+
+// QueueLock queues Lock on a batch, for callers that ask for more in the same
+// round trip.
+func (s *Store) QueueLock(batch *pgx.Batch, ids []uuid.UUID, got func(map[uuid.UUID]Locked)) {
+	batch.Queue(lockSQL, ids).Query(func(rows pgx.Rows) error {
+		list, err := collectLocked(rows)
+		got(list)
+		return err
+	})
+}

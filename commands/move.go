@@ -1,0 +1,210 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/riverqueue/river"
+
+	"executor/outcome"
+)
+
+// Move is one step of one command, decided under its row lock.
+type Move struct {
+	Command  Locked // as read under the lock; its State is the state it leaves
+	To       outcome.State
+	Attempts int // attempts on record after the step
+
+	// To pending: when the next attempt is due and what the wait is for.
+	NextAttemptAt time.Time
+	WaitFor       WaitFor
+	BlockedUntil  *time.Time // a lost attempt may be under way until then; nil leaves it
+
+	// To a final state.
+	Outcome *Final
+	Actor   string
+}
+
+// Final is an outcome to be announced.
+type Final struct {
+	outcome.Outcome
+	StoppedBy outcome.Reason
+	DecidedBy outcome.DecidedBy
+	Answer    AnswerGiven // the attempt or finding that gave it; zero where none did
+}
+
+// AnswerGiven is where a result or a rejection came from.
+type AnswerGiven struct {
+	Attempt   int // number of the attempt whose response holds the result
+	Status    int
+	Reference string
+	Code      string
+	Message   string
+}
+
+// Moved is one moved command, to be passed to Changed after the commit.
+type Moved struct {
+	ID    uuid.UUID
+	State outcome.State
+}
+
+// Move is the only writer of a command's state. It refuses a transition that
+// the table does not hold, and a row that is not as it was read; it writes the
+// outcome's event, has it announced and enqueues what the new state waits for,
+// all in the caller's transaction. After the commit the caller passes what was
+// moved to Changed.
+func (s *Store) Move(ctx context.Context, tx Tx, moves []Move) ([]Moved, error) {
+	if len(moves) == 0 {
+		return nil, nil
+	}
+	moved := make([]Moved, len(moves))
+	for i, m := range moves {
+		if err := m.check(); err != nil {
+			return nil, err
+		}
+		moved[i] = Moved{m.Command.ID, m.To}
+	}
+	jobs, err := s.enqueue(ctx, tx, moves)
+	if err != nil {
+		return nil, err
+	}
+	tag, err := tx.Exec(ctx, `
+		UPDATE commands c SET
+			state = m.state,
+			version = c.version + 1,
+			sequence = c.sequence + CASE WHEN m.outcome IS NULL THEN 0 ELSE 1 END,
+			attempts = m.attempts,
+			next_attempt_at = m.next_attempt_at,
+			wait_for = m.wait_for,
+			blocked_until = coalesce(m.blocked_until, c.blocked_until),
+			claimed_by = NULL,
+			job_id = m.job_id,
+			outcome = coalesce(m.outcome, c.outcome),
+			phase = m.phase,
+			finalized_at = CASE WHEN m.outcome IS NULL THEN NULL ELSE m.at END
+		FROM unnest($1::uuid[], $2::text[], $3::int[], $4::text[], $5::int[], $6::timestamptz[], $7::text[], $8::timestamptz[],
+			$9::json[], $10::text[], $11::timestamptz[], $12::bigint[])
+			AS m(id, from_state, version, state, attempts, next_attempt_at, wait_for, blocked_until, outcome, phase, at, job_id)
+		WHERE c.id = m.id AND c.state = m.from_state AND c.version = m.version`,
+		append(moveColumns(moves), jobs)...)
+	if err != nil {
+		return nil, fmt.Errorf("move commands: %w", err)
+	}
+	if tag.RowsAffected() != int64(len(moves)) {
+		return nil, fmt.Errorf("move commands: %w", ErrConflict)
+	}
+	return moved, s.announce(ctx, tx, moves)
+}
+
+// check refuses what no caller may ask for.
+func (m Move) check() error {
+	switch {
+	case !outcome.CanMove(m.Command.State, m.To):
+		return fmt.Errorf("move command %s from %s to %s: not a legal transition", m.Command.ID, m.Command.State, m.To)
+	case (m.Outcome != nil) != m.To.Final(), m.Outcome != nil && m.Outcome.State != m.To:
+		return fmt.Errorf("move command %s to %s: a final state and its outcome go together", m.Command.ID, m.To)
+	default:
+		return nil
+	}
+}
+
+// moveColumns are $1 to $11 of Move's UPDATE, a slice each.
+func moveColumns(moves []Move) []any {
+	return []any{
+		column(moves, func(m Move) uuid.UUID { return m.Command.ID }),
+		column(moves, func(m Move) string { return string(m.Command.State) }),
+		column(moves, func(m Move) int32 { return int32(m.Command.Version) }),
+		column(moves, func(m Move) string { return string(m.To) }),
+		column(moves, func(m Move) int32 { return int32(m.Attempts) }),
+		column(moves, func(m Move) *time.Time { return onlyIf(m.To == outcome.StatePending, m.NextAttemptAt) }),
+		column(moves, func(m Move) *string {
+			return onlyIf(m.To == outcome.StatePending && m.WaitFor != "", string(m.WaitFor))
+		}),
+		column(moves, func(m Move) *time.Time { return m.BlockedUntil }),
+		column(moves, Move.outcomeColumn),
+		column(moves, Move.phaseColumn),
+		column(moves, func(m Move) time.Time { return m.Command.Now }),
+	}
+}
+
+// onlyIf is a column that is NULL unless the condition holds.
+func onlyIf[T any](condition bool, value T) *T {
+	if !condition {
+		return nil
+	}
+	return &value
+}
+
+func (m Move) outcomeColumn() *string {
+	if m.Outcome == nil {
+		return nil
+	}
+	return new(encodeJSON(newStoredOutcome(m)))
+}
+
+// phaseColumn says who clears up an unresolved command.
+func (m Move) phaseColumn() *string {
+	if m.To != outcome.StateUnresolved {
+		return nil
+	}
+	return new(string(m.Outcome.NextAction))
+}
+
+// enqueue inserts the jobs that the new states wait for and returns, move by
+// move, the job's id or nil.
+func (s *Store) enqueue(ctx context.Context, tx Tx, moves []Move) ([]*int64, error) {
+	ids := make([]*int64, len(moves))
+	var (
+		params []river.InsertManyParams
+		places []int
+	)
+	for i, m := range moves {
+		p, ok := jobFor(m.To, m.Command.ID, m.Command.UpstreamID, priorityOf(int(m.Command.Priority)), m.NextAttemptAt)
+		if !ok {
+			continue
+		}
+		params, places = append(params, p), append(places, i)
+	}
+	if len(params) == 0 {
+		return ids, nil
+	}
+	results, err := s.jobs.InsertManyTx(ctx, tx, params)
+	if err != nil {
+		return nil, fmt.Errorf("enqueue attempts: %w", err)
+	}
+	for k, r := range results {
+		ids[places[k]] = &r.Job.ID
+	}
+	return ids, nil
+}
+
+// announce writes the events of the outcomes among the moves.
+func (s *Store) announce(ctx context.Context, tx Tx, moves []Move) error {
+	var events []OutcomeEvent
+	for _, m := range moves {
+		if m.Outcome != nil {
+			events = append(events, newOutcomeEvent(m))
+		}
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	if err := insertEvents(ctx, tx, events); err != nil {
+		return err
+	}
+	if s.announcer == nil {
+		return nil
+	}
+	return s.announcer.Announce(ctx, tx, events)
+}
+
+// Changed wakes those who wait for commands that a committed Move ended.
+func (s *Store) Changed(moved []Moved) {
+	for _, m := range moved {
+		if m.State.Final() {
+			s.watch.wake(m.ID)
+		}
+	}
+}
