@@ -163,12 +163,24 @@ func (e *Engine) notBegun(ctx context.Context, it *item, w *work, err error) (ra
 	}
 	if errors.Is(err, groupcommit.ErrUnknown) {
 		e.log.Warn("attempt's begin is unconfirmed; nothing is sent under it", "command_id", w.ID, "error", err)
-		epoch, _, _ := e.lease.Held()
-		ending := notSentEnding(outcome.StageAdmission, outcome.CategoryNone, "begin_unconfirmed: the commit's answer was lost, nothing was sent")
-		e.untilKnown(ctx, func() error { return e.store.Unconfirmed(ctx, w.start, epoch, ending) })
-		return e.later(it, recheck)
+		return e.unconfirmed(ctx, it, w)
 	}
 	return e.trouble(it, err)
+}
+
+// unconfirmed closes the attempt that may stand on record as not sent.
+func (e *Engine) unconfirmed(ctx context.Context, it *item, w *work) (ran, *item) {
+	var open *Open
+	e.untilKnown(ctx, func() error {
+		var err error
+		open, err = e.store.Unconfirmed(ctx, w.ID, w.attempts)
+		return err
+	})
+	if open == nil {
+		return e.later(it, recheck)
+	}
+	ending := notSentEnding(outcome.StageAdmission, outcome.CategoryNone, "begin_unconfirmed: the commit's answer was lost, nothing was sent")
+	return e.finish(ctx, it, w, Report{CommandID: w.ID, Number: open.Number, Epoch: open.Epoch, Ending: ending})
 }
 
 // later asks for the command again after a while.

@@ -140,32 +140,34 @@ func earliest(first time.Time, others ...time.Time) time.Time {
 	return first
 }
 
-// Unconfirmed settles a Begin whose commit is unknown. Nothing was sent under
-// it: if the open attempt stands on record it is closed as not sent. Locking
-// the command queues behind the transaction in doubt, so the answer is final.
-func (s *Store) Unconfirmed(ctx context.Context, start Start, epoch int64, e Ending) error {
-	var number int
+// Unconfirmed looks for the attempt of a Begin whose commit is unknown, among
+// those after the given number: open, or closed by others meanwhile. Nothing was
+// sent under it. Locking the command queues behind the transaction in doubt, so
+// the answer is final; nil means that it never began.
+func (s *Store) Unconfirmed(ctx context.Context, id uuid.UUID, after int) (*Open, error) {
+	var found *Open
 	err := s.commit(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		number = 0
-		if _, err := s.commands.Lock(ctx, tx, []uuid.UUID{start.CommandID}); err != nil {
+		found = nil
+		if _, err := s.commands.Lock(ctx, tx, []uuid.UUID{id}); err != nil {
 			return err
 		}
+		o := Open{CommandID: id}
 		err := tx.QueryRow(ctx, `
-			SELECT number FROM attempts WHERE command_id = $1 AND epoch = $2 AND ended_at IS NULL`,
-			start.CommandID, epoch).Scan(&number)
-		if errors.Is(err, pgx.ErrNoRows) {
+			SELECT upstream_id, number, epoch FROM attempts WHERE command_id = $1 AND instance = $2 AND number > $3
+			ORDER BY number DESC LIMIT 1`, id, s.instance, after).Scan(&o.UpstreamID, &o.Number, &o.Epoch)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
 			return nil
+		case err != nil:
+			return err
 		}
-		return err
-	})
-	if err != nil || number == 0 {
-		return err
-	}
-	_, err = s.Finish(ctx, Report{CommandID: start.CommandID, Number: number, Epoch: epoch, Ending: e})
-	if errors.Is(err, ErrFenced) {
+		found = &o
 		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for the unconfirmed attempt of command %s: %w", id, err)
 	}
-	return err
+	return found, nil
 }
 
 // Learn hands what a fenced attempt saw to the command as late evidence.

@@ -124,6 +124,31 @@ func TestUnknownBegin(t *testing.T) {
 	}
 }
 
+// TestUnknownBeginTakenOver: the attempt of a begin that is not certain was taken
+// over by others, who cannot know that it was never sent. Its process can.
+func TestUnknownBeginTakenOver(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	up := newLedger(t, always(201, paid))
+	a, proxy := startBehind(t, pool, up, options{leaseTTL: shortLease})
+	never := make(chan struct{})
+	defer close(never)
+	loseOnce(proxy, beginning, testkit.Fate{HoldReply: never})
+	id := a.submit(t, order("k", "charge")).ID
+	eventually(t, "the begin", func() bool { return count(t, pool, `SELECT count(*) AS n FROM attempts WHERE command_id = $1`, id) == 1 })
+	proxy.Cut()
+	b := startProcess(t, pool, options{leaseTTL: shortLease})
+	if c := b.final(t, id); c.State != outcome.StateUnresolved {
+		t.Errorf("after the takeover it is %s", c.State)
+	}
+	proxy.Mend()
+	eventually(t, "the end", func() bool { return b.final(t, id).State == outcome.StateCancelled })
+	if c := b.final(t, id); c.Outcome.DecidedBy != outcome.DecidedByLateEvidence || c.Outcome.Reason != outcome.OutcomeReasonNeverSent {
+		t.Errorf("ended by %s, %s", c.Outcome.DecidedBy, c.Outcome.Reason)
+	}
+	up.verify(t, pool)
+}
+
 // TestUnknownFinish: the end of an attempt is written until that is certain, and
 // stands once: one outcome, one event, and no evidence that it came late.
 func TestUnknownFinish(t *testing.T) {
