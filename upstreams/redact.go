@@ -28,7 +28,7 @@ func (o *Operation) Redact(headers []Header) []Header {
 func (o *Operation) secretHeader(name string) bool {
 	return slices.Contains(o.Redaction.Headers, name) ||
 		o.profile.Auth.Type == AuthHeader && o.profile.Auth.Name == name ||
-		strings.HasPrefix(name, "Proxy-Auth") || credentialName.MatchString(name)
+		strings.HasPrefix(name, "Proxy-Auth") || isCredentialName(name)
 }
 
 // RedactBody blanks the members that the profile names, of a request or of a
