@@ -11,10 +11,12 @@ import (
 	"time"
 )
 
-// Limits of the inbound side. There is no write timeout: long polls and event
-// streams set their own deadlines, handler by handler.
+// Limits of the inbound side. Handlers of long polls and event streams move the
+// deadlines of their own request; nobody else may be slower than these.
 const (
 	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 30 * time.Second
+	writeTimeout      = 30 * time.Second
 	idleTimeout       = 90 * time.Second
 	maxHeaderBytes    = 32 << 10
 )
@@ -38,6 +40,8 @@ func listen(name, setting, address string, log *slog.Logger) (*httpServer, error
 	}
 	return &httpServer{name: name, listener: l, server: &http.Server{
 		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
