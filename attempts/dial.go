@@ -4,122 +4,14 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
-	"strconv"
 	"syscall"
 	"time"
 
 	"executor/outcome"
-	"executor/upstreams"
 )
-
-// Resolver looks names up; *net.Resolver is one.
-type Resolver interface {
-	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
-}
-
-// AddressGuard says which addresses may be dialled for a target with this allow
-// list; *egress.Guard is one.
-type AddressGuard interface {
-	Check(addr netip.AddrPort, allow []netip.Prefix) error
-}
-
-// Target is where requests go, and under which limits.
-type Target struct {
-	UpstreamID int64
-	Version    int // of the profile; connections are shared within one version
-	Base       *url.URL
-	Allow      []netip.Prefix // addresses permitted besides public ones
-	Proxy      string         // http://host:port or https://, "" for none
-	TLS        *tls.Config    // of TLSConfig
-	Timeouts   upstreams.Timeouts
-	Limits     upstreams.Limits
-	Fresh      bool          // a new connection for each attempt
-	Idle       time.Duration // how long an unused connection is kept
-}
-
-// SenderConfig is what a Sender needs. Without a Guard it dials nothing.
-type SenderConfig struct {
-	Resolver Resolver // nil for Go's own, which refuses odd spellings of addresses
-	Guard    AddressGuard
-	Log      *slog.Logger // nil for none
-}
-
-// Sender dials and sends. It has no part in what is sent when.
-type Sender struct {
-	resolver Resolver
-	guard    AddressGuard
-	log      *slog.Logger
-	pool     *pool
-}
-
-// NewSender makes a sender without connections.
-func NewSender(cfg SenderConfig) *Sender {
-	if cfg.Resolver == nil {
-		cfg.Resolver = &net.Resolver{PreferGo: true}
-	}
-	if cfg.Guard == nil {
-		cfg.Guard = closedGuard{}
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	return &Sender{resolver: cfg.Resolver, guard: cfg.Guard, log: cfg.Log, pool: newPool()}
-}
-
-// Close closes idle connections. Exchanges under way are not touched.
-func (s *Sender) Close() { s.pool.close() }
-
-type closedGuard struct{}
-
-func (closedGuard) Check(netip.AddrPort, []netip.Prefix) error {
-	return errors.New("no address guard is set up")
-}
-
-// Dial gets a connection for one exchange: a silent one from the pool, unless the
-// target wants a fresh one, or a new one. If it returns false the observation is
-// the whole evidence of an attempt that was not sent. Otherwise the connection
-// must go to Send or to Release.
-//
-// timeouts.connect bounds the lookup and, anew, each address; timeouts.total and
-// ctx bound it all.
-func (s *Sender) Dial(ctx context.Context, t Target) (*Conn, Observation, bool) {
-	key := keyOf(t)
-	if !t.Fresh {
-		if c := s.pool.get(key); c != nil {
-			c.target, c.reused, c.timings, c.addresses = t, c.served, Timings{}, nil
-			return c, c.describe(Observation{}), true
-		}
-	}
-	ctx, cancel := within(ctx, t.Timeouts.Total)
-	defer cancel()
-	d := &dialling{sender: s, target: t}
-	c, fail := d.dial(ctx)
-	if fail != nil {
-		o := notSent(fail.stage, fail.category, fail.detail)
-		o.Addresses, o.Timings = d.addresses, d.timings
-		s.log.DebugContext(ctx, "dial failed", "upstream_id", t.UpstreamID, "stage", fail.stage, "category", fail.category)
-		return nil, o, false
-	}
-	c.key = key
-	return c, c.describe(Observation{}), true
-}
-
-// Release gives back a connection of Dial over which nothing was sent.
-func (s *Sender) Release(c *Conn) {
-	if canPeek && !c.target.Fresh && c.silent() == nil {
-		s.pool.put(c)
-		return
-	}
-	c.close()
-}
-
-func keyOf(t Target) poolKey {
-	return poolKey{upstream: t.UpstreamID, version: t.Version, host: t.Base.Scheme + "://" + t.Base.Host, proxy: t.Proxy}
-}
 
 // dialling is one try to get a new connection. It keeps the failure of every
 // address, whatever comes of it.
@@ -165,70 +57,6 @@ func (d *dialling) dial(ctx context.Context) (*Conn, *dialFailure) {
 	}
 	c.addresses, c.timings = d.addresses, d.timings
 	return c, nil
-}
-
-// literal checks a target that is an address, for when only a proxy dials it. The
-// addresses of a name are then the proxy's to judge.
-func (d *dialling) literal(base *url.URL) *dialFailure {
-	if addr, err := netip.ParseAddr(base.Hostname()); err == nil {
-		return d.check([]netip.AddrPort{netip.AddrPortFrom(addr.Unmap(), portOf(base))})
-	}
-	return nil
-}
-
-// resolve looks the host up once and checks every answer: one that is forbidden
-// refuses the host, since a name that mixes both is a trick or a mistake.
-func (d *dialling) resolve(ctx context.Context, hop *url.URL) ([]netip.AddrPort, *dialFailure) {
-	start := time.Now()
-	found, err := d.lookup(ctx, hop.Hostname())
-	d.timings.DNS = time.Since(start)
-	if err != nil {
-		return nil, &dialFailure{outcome.StageDNS, outcome.CategoryDNSFailure, lookupDetail(hop.Hostname(), err)}
-	}
-	var addrs []netip.AddrPort
-	seen := map[netip.Addr]bool{}
-	for _, addr := range found {
-		if addr = addr.Unmap(); !seen[addr] {
-			seen[addr] = true
-			addrs = append(addrs, netip.AddrPortFrom(addr, portOf(hop)))
-		}
-	}
-	return addrs, d.check(addrs)
-}
-
-func (d *dialling) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return []netip.Addr{addr}, nil
-	}
-	ctx, cancel := within(ctx, d.target.Timeouts.Connect)
-	defer cancel()
-	found, err := d.sender.resolver.LookupNetIP(ctx, "ip", host)
-	if err == nil && len(found) == 0 {
-		err = errors.New("no addresses")
-	}
-	return found, err
-}
-
-func (d *dialling) check(addrs []netip.AddrPort) *dialFailure {
-	var (
-		listed []AddressFailure
-		refuse error
-	)
-	for _, addr := range addrs {
-		failure := AddressFailure{addr.String(), outcome.CategoryNone, "not tried: another address of the host is forbidden"}
-		if err := d.sender.guard.Check(addr, d.target.Allow); err != nil {
-			failure.Category, failure.Detail = outcome.CategoryAddressForbidden, bounded(err.Error())
-			if refuse == nil {
-				refuse = err
-			}
-		}
-		listed = append(listed, failure)
-	}
-	if refuse == nil {
-		return nil
-	}
-	d.addresses = listed
-	return &dialFailure{outcome.StageConnect, outcome.CategoryAddressForbidden, refuse.Error()}
 }
 
 // connect tries the checked addresses in order, each after the failure of the one
@@ -330,32 +158,10 @@ func connectCategory(err error) outcome.Category {
 	}
 }
 
-func lookupDetail(host string, err error) string {
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
-		return "look up " + host + ": " + dns.Err // without the name server's address
-	}
-	return "look up " + host + ": " + err.Error()
-}
-
 // within adds a limit, if there is one.
 func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if limit <= 0 {
 		return ctx, func() {}
 	}
 	return context.WithTimeout(ctx, limit)
-}
-
-func portOf(u *url.URL) uint16 {
-	if port, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
-		return uint16(port)
-	}
-	if u.Scheme == "https" {
-		return 443
-	}
-	return 80
-}
-
-func hostPort(u *url.URL) string {
-	return net.JoinHostPort(u.Hostname(), strconv.Itoa(int(portOf(u))))
 }
