@@ -45,10 +45,15 @@ func instrument(registry prometheus.Registerer) func(http.Handler) http.Handler 
 		Help:    "Duration of HTTP requests; long polls and event streams last as long as they were asked to.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 	}, []string{"method", "route", "status"})
-	registry.MustRegister(duration)
+	running := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "executor_http_requests_in_flight", Help: "HTTP requests being answered; those that wait and event streams too.",
+	})
+	registry.MustRegister(duration, running)
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			start := time.Now()
+			running.Inc()
+			defer running.Dec()
 			wrapped := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 			next.ServeHTTP(wrapped, r)
 			status := wrapped.Status()

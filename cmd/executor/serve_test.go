@@ -216,25 +216,43 @@ func TestDrainAnswersThoseWhoWait(t *testing.T) {
 	p := d.serve("--frozen")
 	d.apply()
 	command := d.payment("k1", "")
-	answered := make(chan result, 1)
-	go func() { answered <- d.execute("get", command.ID, "--wait", "1m", "--output", "json") }()
-	d.waitsAt(p, command.ID)
+	answered := make(chan client.Command, 1)
+	go func() { answered <- d.longPoll(p, command.ID) }()
+	d.waitsAt(p)
 	p.Signal(syscall.SIGTERM)
 	if code := p.Wait(); code != exitSuccess {
 		t.Fatalf("exit code %d", code)
 	}
-	if r := <-answered; r.code != exitStillRunning && r.code != exitFailure {
-		t.Errorf("the waiting caller ended with %d: %s", r.code, r.stderr)
+	if got := <-answered; got.ID != command.ID || got.Final {
+		t.Errorf("the waiting caller got %+v", got)
 	}
 }
 
-// waitsAt waits until the process has answered the first look at a command,
-// after which its caller waits.
-func (d *deployment) waitsAt(p *Process, id string) {
+// longPoll asks for a command once, and waits for it as long as the service does.
+func (d *deployment) longPoll(p *Process, id string) (command client.Command) {
+	req, err := http.NewRequest(http.MethodGet, p.URL()+"/v1/commands/"+id+"?wait=30", nil)
+	if err != nil {
+		d.t.Error(err)
+		return command
+	}
+	req.Header.Set("Authorization", "Bearer "+d.env["EXECUTOR_API_KEY"])
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		d.t.Error(err)
+		return command
+	}
+	defer res.Body.Close()
+	if err := json.NewDecoder(res.Body).Decode(&command); err != nil {
+		d.t.Error(err)
+	}
+	return command
+}
+
+// waitsAt waits until a request is being answered.
+func (d *deployment) waitsAt(p *Process) {
 	d.t.Helper()
-	want := `executor_http_request_duration_seconds_count{method="GET",route="/v1/commands/{id}",status="200"}`
 	for {
-		if _, text := get(d.t, p.MetricsURL()+"/metrics"); strings.Contains(text, want) {
+		if _, text := get(d.t, p.MetricsURL()+"/metrics"); strings.Contains(text, "executor_http_requests_in_flight 1\n") {
 			return
 		}
 		select {
