@@ -270,6 +270,11 @@ func (s *Store) decide(ctx context.Context, tx pgx.Tx, list []*ending) error {
 		if e == nil {
 			continue
 		}
+		up, err := s.upstream(ctx, e.command.UpstreamID)
+		if err != nil {
+			return err
+		}
+		e.tokens = up.BudgetTokens // a moment old, unless the decision has to pay
 		e.prepare()
 		e.decision = outcome.Decide(e.facts)
 		if e.decision.Verdict == outcome.VerdictRetry || e.report.Status == 429 {
