@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -9,6 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"executor/upstreams"
 )
 
 // goodConfig is a configuration that serves.
@@ -147,5 +150,16 @@ func TestLoggedConfigIsRedacted(t *testing.T) {
 	}
 	if strings.Contains(b.String(), "hunter2") {
 		t.Errorf("the password is logged: %s", b.String())
+	}
+}
+
+// The bound of a job stands on the longest attempt that a profile may ask for.
+func TestLongestAttemptIsTheProfiles(t *testing.T) {
+	profile := "version: 1\nupstream: u\nbase_url: https://u.example\ntimeouts: {total: %s}\noperations:\n  ping: {method: GET, path: /, body: none, idempotency: {kind: safe}}\n"
+	if _, err := upstreams.Parse("u.yaml", fmt.Appendf(nil, profile, longestAttempt)); err != nil {
+		t.Error(err)
+	}
+	if _, err := upstreams.Parse("u.yaml", fmt.Appendf(nil, profile, longestAttempt+time.Second)); err == nil {
+		t.Errorf("profiles may have attempts longer than %s", longestAttempt)
 	}
 }

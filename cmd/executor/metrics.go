@@ -30,6 +30,18 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
+// registerPool shows whether the process runs out of database connections.
+func registerPool(registry prometheus.Registerer, pool *pgxpool.Pool) {
+	registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "executor_database_connections_max", Help: "Database connections that this process may open."},
+			func() float64 { return float64(pool.Stat().MaxConns()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "executor_database_connections_used", Help: "Database connections in use."},
+			func() float64 { return float64(pool.Stat().AcquiredConns()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "executor_database_wait_seconds_total", Help: "Time spent waiting for a free database connection."},
+			func() float64 { return pool.Stat().EmptyAcquireWaitTime().Seconds() }),
+	)
+}
+
 // metricsHandler serves /metrics and nothing else.
 func metricsHandler(registry *prometheus.Registry) http.Handler {
 	mux := http.NewServeMux()

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"executor/internal/testkit"
+	"executor/upstreams"
 )
 
 // databaseEnv is the environment of somebody who operates a database.
@@ -200,6 +201,60 @@ func TestDoctor(t *testing.T) {
 	if byCheck, code := findingsOf(t, env); byCheck["deployment"].Status != statusFail || code != exitFailure {
 		t.Errorf("another's data: %+v, exit code %d", byCheck["deployment"], code)
 	}
+}
+
+const secretProfile = `version: 1
+upstream: bank
+base_url: https://bank.example
+auth: {type: bearer, token: env:EXECUTOR_SECRET_BANK}
+operations:
+  ping: {method: GET, path: /, body: none, idempotency: {kind: safe}}
+`
+
+// What somebody has to look at is a warning, with the way out.
+func TestDoctorFindsWhatWaits(t *testing.T) {
+	env := adopted(t)
+	pool := testkit.Open(t, env["EXECUTOR_DATABASE_URL"])
+	profile, err := upstreams.Parse("bank.yaml", []byte(secretProfile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := upstreams.NewStore(pool)
+	u, _, err := store.Apply(context.Background(), profile, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect := func(check string, want status, detail string) {
+		t.Helper()
+		byCheck, _ := findingsOf(t, env)
+		if f := byCheck[check]; f.Status != want || !strings.Contains(f.Detail, detail) {
+			t.Errorf("%s: %+v, want %s with %q", check, f, want, detail)
+		}
+	}
+	expect("upstream bank", statusWarn, "env:EXECUTOR_SECRET_BANK is missing")
+	env["EXECUTOR_SECRET_BANK"] = "s3cret"
+	expect("upstream bank", statusOK, "version 1")
+	statement(t, pool, `UPDATE upstreams SET throttled_until = now() + interval '1 hour'`)
+	expect("upstream bank", statusWarn, "left alone until")
+	if _, err := store.Pause(context.Background(), "default", "bank", "they are down", "me"); err != nil {
+		t.Fatal(err)
+	}
+	expect("upstream bank", statusWarn, "paused by me")
+
+	expect("backlog", statusOK, "")
+	statement(t, pool, `
+		INSERT INTO commands (id, tenant, idempotency_key, upstream_id, operation, profile_version, state, created_at, deadline, next_attempt_at)
+		VALUES (gen_random_uuid(), 'default', 'late', $1, 'ping', 1, 'pending', now(), now() + interval '1 hour', now() - interval '10 minutes')`, u.ID)
+	expect("backlog", statusWarn, "due for 10m")
+	statement(t, pool, `
+		INSERT INTO commands (id, tenant, idempotency_key, upstream_id, operation, profile_version, state, phase, created_at, deadline, outcome, finalized_at)
+		VALUES (gen_random_uuid(), 'default', 'doubt', $1, 'ping', 1, 'unresolved', 'review', now() - interval '3 hours', now(), '{}', now())`, u.ID)
+	expect("unresolved", statusWarn, "1, the oldest accepted 3h0m0s ago")
+	statement(t, pool, `
+		INSERT INTO attempts (command_id, number, tenant, upstream_id, epoch, instance, profile_version, started_at, send_deadline, latest_end, request, bytes_total, body_sha256)
+		SELECT id, 1, tenant, upstream_id, 1, 'gone', 1, now() - interval '1 hour', now() - interval '1 hour', now() - interval '1 hour', '{}', 0, ''
+		FROM commands WHERE idempotency_key = 'late'`)
+	expect("attempts", statusFail, "1 open long after their end")
 }
 
 func TestDoctorOnTheUnpreparedAndTheAbsent(t *testing.T) {

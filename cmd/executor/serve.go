@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -92,6 +93,7 @@ func openProcess(ctx context.Context, config Config, log *slog.Logger, getenv fu
 	p := &process{config: config, log: log, failed: make(chan error, 2)}
 	registry := newRegistry()
 	registry.MustRegister(newBacklog(pool, log))
+	registerPool(registry, pool)
 	if err := p.wire(pool, registry, getenv); err != nil {
 		return nil, err
 	}
@@ -160,6 +162,9 @@ func route(server *api.Server, registry *prometheus.Registry, config Config) htt
 	for _, path := range []string{"/livez", "/healthz", "/readyz"} {
 		r.Handle(path, routes)
 	}
+	r.NotFound(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "This process answers health calls only: its role is "+strings.Join(config.Roles, ","), http.StatusNotFound)
+	})
 	return r
 }
 
