@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -36,7 +35,7 @@ type commandRow struct {
 	Attempts          int
 	CancelRequestedAt *time.Time
 	FinalizedAt       *time.Time
-	Outcome           *string
+	Outcome           *storedOutcome
 	Metadata          map[string]string
 	KeyIn             string
 	KeyName           string
@@ -50,7 +49,7 @@ type commandRow struct {
 const selectCommands = `
 	SELECT c.id, c.tenant, c.idempotency_key, c.upstream_id, u.name AS upstream, c.operation, c.profile_version, c.state,
 		c.version, c.sequence, c.priority, c.created_at, c.deadline, c.not_before, c.next_attempt_at, c.wait_for, c.attempts,
-		c.cancel_requested_at, c.finalized_at, c.outcome::text AS outcome, r.metadata, r.key_in, r.key_name, r.wire_key,
+		c.cancel_requested_at, c.finalized_at, c.outcome, r.metadata, r.key_in, r.key_name, r.wire_key,
 		u.paused_at, u.throttled_until,
 		coalesce((SELECT frozen_at IS NOT NULL FROM deployment), false) AS frozen, clock_timestamp() AS now
 	FROM commands c
@@ -69,7 +68,8 @@ func (s *Store) Get(ctx context.Context, tenant string, id uuid.UUID) (Command, 
 	return list[0], nil
 }
 
-// read selects commands and completes them from their attempts.
+// read selects commands and completes them from what stands elsewhere, all of
+// them at once.
 func (s *Store) read(ctx context.Context, where string, args ...any) ([]Command, error) {
 	rows, err := s.pool.Query(ctx, selectCommands+where, args...)
 	if err != nil {
@@ -79,125 +79,119 @@ func (s *Store) read(ctx context.Context, where string, args ...any) ([]Command,
 	if err != nil {
 		return nil, unavailable("read commands", err)
 	}
-	var tried []uuid.UUID
-	for _, r := range found {
-		if r.Attempts > 0 {
-			tried = append(tried, r.ID)
-		}
-	}
-	history, err := s.History(ctx, s.pool, tried)
+	around, err := s.lookAround(ctx, found)
 	if err != nil {
 		return nil, unavailable("read commands", err)
 	}
 	list := make([]Command, len(found))
 	for i, r := range found {
-		if list[i], err = s.complete(ctx, r, history[r.ID]); err != nil {
+		if list[i], err = s.complete(ctx, r, around); err != nil {
 			return nil, err
 		}
 	}
 	return list, nil
 }
 
-func (s *Store) complete(ctx context.Context, r commandRow, past []Past) (Command, error) {
+// surroundings are what stands elsewhere about some commands.
+type surroundings struct {
+	history map[uuid.UUID][]Past
+	results map[uuid.UUID]Result // the parts of a result that its attempt keeps
+	open    map[int64]int        // open attempts by upstream
+}
+
+func (s *Store) lookAround(ctx context.Context, found []commandRow) (around surroundings, err error) {
+	var (
+		tried    []uuid.UUID
+		done     []commandRow
+		upstream []int64
+	)
+	for _, r := range found {
+		if r.Attempts > 0 {
+			tried = append(tried, r.ID)
+		}
+		if r.Outcome != nil && r.Outcome.State == outcome.StateSuccess && r.Outcome.Attempt > 0 {
+			done = append(done, r)
+		}
+		if r.inLine() {
+			upstream = append(upstream, r.UpstreamID)
+		}
+	}
+	if around.history, err = s.History(ctx, s.pool, tried); err != nil {
+		return around, err
+	}
+	if around.results, err = s.results(ctx, done); err != nil {
+		return around, err
+	}
+	around.open, err = s.openAttempts(ctx, upstream)
+	return around, err
+}
+
+func (s *Store) complete(ctx context.Context, r commandRow, around surroundings) (Command, error) {
+	op, err := s.Operation(ctx, r.UpstreamID, r.ProfileVersion, r.Operation)
+	if err != nil {
+		return Command{}, err
+	}
 	c := Command{
 		ID: r.ID, Tenant: r.Tenant, Key: r.IdempotencyKey, UpstreamID: r.UpstreamID, Upstream: r.Upstream, Operation: r.Operation,
 		ProfileVersion: r.ProfileVersion, State: r.State, Version: r.Version, Sequence: r.Sequence, Priority: priorityOf(int(r.Priority)),
 		CreatedAt: r.CreatedAt, Deadline: r.Deadline, NotBefore: r.NotBefore, NextAttemptAt: r.NextAttemptAt, FinalizedAt: r.FinalizedAt,
 		CancelRequested: r.CancelRequestedAt != nil, Attempts: r.Attempts, Metadata: r.Metadata,
-	}
-	op, err := s.Operation(ctx, r.UpstreamID, r.ProfileVersion, r.Operation)
-	if err != nil {
-		return Command{}, err
-	}
-	c.Record = Record{
-		Record:   outcome.RecordOf(op.Contract().Idempotency, attemptsOf(past)),
-		Identity: upstreams.Identity{In: r.KeyIn, Name: r.KeyName, Key: r.WireKey},
+		Record: Record{
+			Record:   outcome.RecordOf(op.Contract().Idempotency, attemptsOf(around.history[r.ID])),
+			Identity: upstreams.Identity{In: r.KeyIn, Name: r.KeyName, Key: r.WireKey},
+		},
 	}
 	if r.Outcome != nil {
-		if err := s.completeOutcome(ctx, &c, *r.Outcome); err != nil {
-			return Command{}, err
+		c.Outcome = r.Outcome.view(around.results[r.ID])
+		if r.Outcome.State == outcome.StateUnresolved {
+			c.Reconciliation = &Reconciliation{Phase: string(r.Outcome.NextAction)}
 		}
 	}
-	if c.State == outcome.StatePending {
-		c.Waiting, err = s.waiting(ctx, r)
+	if r.State == outcome.StatePending {
+		c.Waiting, err = s.waiting(ctx, r, around.open[r.UpstreamID])
 	}
 	return c, err
 }
 
-// completeOutcome decodes the stored outcome and adds a result's body, which
-// stays on the attempt that brought it.
-func (s *Store) completeOutcome(ctx context.Context, c *Command, stored string) error {
-	var o storedOutcome
-	if err := json.Unmarshal([]byte(stored), &o); err != nil {
-		return fmt.Errorf("decode outcome of command %s: %w", c.ID, err)
+// results reads the responses behind successes: of the attempt that brought it,
+// or what came late of it.
+func (s *Store) results(ctx context.Context, done []commandRow) (map[uuid.UUID]Result, error) {
+	if len(done) == 0 {
+		return nil, nil
 	}
-	c.Outcome = o.view()
-	if o.State == outcome.StateUnresolved {
-		c.Reconciliation = &Reconciliation{Phase: string(o.NextAction)}
+	rows, err := s.pool.Query(ctx, `
+		SELECT a.command_id, a.response_headers, f.observation, coalesce(f.body, a.response_body)
+		FROM unnest($1::uuid[], $2::int[]) AS done(id, number)
+		JOIN attempts a ON a.command_id = done.id AND a.number = done.number
+		LEFT JOIN LATERAL (
+			SELECT * FROM findings f
+			WHERE f.command_id = a.command_id AND f.attempt_number = a.number AND f.source = 'late_evidence'
+			ORDER BY f.id DESC LIMIT 1) f ON true`,
+		column(done, func(r commandRow) uuid.UUID { return r.ID }), column(done, func(r commandRow) int32 { return int32(r.Outcome.Attempt) }))
+	if err != nil {
+		return nil, fmt.Errorf("read results: %w", err)
 	}
-	if c.Outcome.Result == nil || o.Attempt == 0 {
+	results := make(map[uuid.UUID]Result, len(done))
+	var (
+		id      uuid.UUID
+		headers http.Header
+		late    *struct {
+			Headers http.Header `json:"response_headers"`
+		}
+		body []byte
+	)
+	_, err = pgx.ForEachRow(rows, []any{&id, &headers, &late, &body}, func() error {
+		if late != nil && late.Headers != nil {
+			headers = late.Headers
+		}
+		results[id] = Result{Headers: headers, ContentType: headers.Get("Content-Type"), Body: body}
+		headers, late, body = nil, nil, nil
 		return nil
-	}
-	var headers *string
-	err := s.pool.QueryRow(ctx, `
-		SELECT coalesce(f.observation ->> 'response_headers', a.response_headers::text), coalesce(f.body, a.response_body)
-		FROM attempts a
-		LEFT JOIN LATERAL (SELECT * FROM findings f WHERE f.command_id = a.command_id AND f.attempt_number = a.number
-			AND f.source = 'late_evidence' ORDER BY f.id DESC LIMIT 1) f ON true
-		WHERE a.command_id = $1 AND a.number = $2`, c.ID, o.Attempt).Scan(&headers, &c.Outcome.Result.Body)
+	})
 	if err != nil {
-		return unavailable(fmt.Sprintf("read result of command %s", c.ID), err)
+		return nil, fmt.Errorf("read results: %w", err)
 	}
-	if headers != nil {
-		h := http.Header{}
-		if err := json.Unmarshal([]byte(*headers), &h); err == nil {
-			c.Outcome.Result.Headers, c.Outcome.Result.ContentType = h, h.Get("Content-Type")
-		}
-	}
-	return nil
-}
-
-// waiting says what a pending command waits for. What stops everybody comes
-// first: it holds longest.
-func (s *Store) waiting(ctx context.Context, r commandRow) (*Waiting, error) {
-	switch {
-	case r.Frozen:
-		return &Waiting{For: WaitFrozen}, nil
-	case r.PausedAt != nil:
-		return &Waiting{For: WaitPaused}, nil
-	case r.NextAttemptAt.After(r.Now):
-		w := &Waiting{For: WaitBackoff, Until: r.NextAttemptAt}
-		if r.WaitFor != nil {
-			w.For = *r.WaitFor
-		}
-		return w, nil
-	case r.ThrottledUntil != nil && r.ThrottledUntil.After(r.Now):
-		return &Waiting{For: WaitThrottle, Until: r.ThrottledUntil}, nil
-	case r.WaitFor != nil && *r.WaitFor == WaitCredential:
-		return &Waiting{For: WaitCredential}, nil
-	}
-	return s.waitingInLine(ctx, r)
-}
-
-// waitingInLine tells a command that is due and not yet started whether it is
-// the permits or the rate that it waits for.
-func (s *Store) waitingInLine(ctx context.Context, r commandRow) (*Waiting, error) {
-	up, err := s.upstreams.Latest(ctx, r.Tenant, r.Upstream)
-	if err != nil {
-		return nil, unavailable("read upstream", err)
-	}
-	if up.Profile.Limits.Rate == nil {
-		return &Waiting{For: WaitPermit}, nil
-	}
-	var open int
-	err = s.pool.QueryRow(ctx, `SELECT count(*) FROM attempts WHERE ended_at IS NULL AND upstream_id = $1`, r.UpstreamID).Scan(&open)
-	if err != nil {
-		return nil, unavailable("count open attempts", err)
-	}
-	if open >= up.Profile.Limits.MaxInFlight {
-		return &Waiting{For: WaitPermit}, nil
-	}
-	return &Waiting{For: WaitRate}, nil
+	return results, nil
 }
 
 // boundTo finds the command that a key is bound to, and its field hashes.

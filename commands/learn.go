@@ -67,14 +67,18 @@ func (s *Store) Learn(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) (Ef
 	if err := insertFinding(ctx, tx, c, k, effect); err != nil {
 		return "", nil, err
 	}
+	if final != nil {
+		moved, err := s.Move(ctx, tx, []Move{{Command: c, To: final.State, Attempts: c.Attempts, Outcome: final, Actor: k.Actor}})
+		return effect, moved, err
+	}
+	// It shows in the decision record, whatever it changes.
+	if _, err := tx.Exec(ctx, `UPDATE commands SET version = version + 1 WHERE id = $1`, id); err != nil {
+		return "", nil, fmt.Errorf("learn about command %s: %w", id, err)
+	}
 	if effect == EffectConflict {
 		return effect, nil, s.recordConflict(ctx, tx, c, k)
 	}
-	if final == nil {
-		return effect, nil, nil
-	}
-	moved, err := s.Move(ctx, tx, []Move{{Command: c, To: final.State, Attempts: c.Attempts, Outcome: final, Actor: k.Actor}})
-	return effect, moved, err
+	return effect, nil, nil
 }
 
 // reported finds late evidence that is on record: a process reports once what
@@ -117,7 +121,7 @@ func weigh(c Locked, f outcome.Facts, past []Past, k Knowledge) (Effect, *Final)
 	case c.State == outcome.StateExecuting:
 		return EffectKept, nil
 	case c.State.Absorbing():
-		if contradicts(c.State, outcome.Close(f).State, k) {
+		if contradicts(c.State, f, k) {
 			return EffectConflict, nil
 		}
 		return EffectNone, nil
@@ -163,12 +167,17 @@ func weighPending(f outcome.Facts, past []Past, k Knowledge) (Effect, *Final) {
 
 // contradicts reports whether the attempts as they now look deny the absorbed
 // state: the upstream did, or is at, what we called undone, or surely did not
-// do what we called done.
-func contradicts(state, now outcome.State, k Knowledge) bool {
-	if state == outcome.StateSuccess {
+// do what we called done. A read did nothing either way.
+func contradicts(state outcome.State, f outcome.Facts, k Knowledge) bool {
+	now := outcome.Close(f).State
+	switch {
+	case f.Operation.Idempotency == outcome.IdempotencySafe:
+		return false
+	case state == outcome.StateSuccess:
 		return now == outcome.StateRejected || now == outcome.StateCancelled
+	default:
+		return k.Answer == outcome.AnswerApplied || (k.Answer == outcome.AnswerPending && now == outcome.StateUnresolved)
 	}
-	return k.Answer == outcome.AnswerApplied || (k.Answer == outcome.AnswerPending && now == outcome.StateUnresolved)
 }
 
 func insertFinding(ctx context.Context, tx Tx, c Locked, k Knowledge, effect Effect) error {
@@ -192,11 +201,9 @@ func insertFinding(ctx context.Context, tx Tx, c Locked, k Knowledge, effect Eff
 	return nil
 }
 
-// recordConflict makes the contradiction visible on the command.
+// recordConflict makes the contradiction visible on the command, whose version
+// has grown for it.
 func (s *Store) recordConflict(ctx context.Context, tx Tx, c Locked, k Knowledge) error {
-	if _, err := tx.Exec(ctx, `UPDATE commands SET version = version + 1 WHERE id = $1`, c.ID); err != nil {
-		return fmt.Errorf("record conflict on command %s: %w", c.ID, err)
-	}
 	data, _ := json.Marshal(map[string]any{ // strings and numbers always encode
 		"state": c.State, "source": k.Source, "attempt": k.Attempt, "answer": k.Answer, "status": k.Status,
 	})

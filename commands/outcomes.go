@@ -42,16 +42,17 @@ func CleanText(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "�"), "\x00", "�")
 }
 
-// view turns the stored column into what readers get; the result's body
-// is added by the reader.
-func (o storedOutcome) view() *Outcome {
+// view turns the stored column into what readers get; kept is what the attempt
+// kept of a result.
+func (o storedOutcome) view(kept Result) *Outcome {
 	v := &Outcome{
 		State: o.State, Reason: o.Reason, StoppedBy: o.StoppedBy, DecidedBy: o.DecidedBy, DecidedAt: o.DecidedAt,
 		Sequence: o.Sequence, SafeToResubmit: o.SafeToResubmit, NextAction: o.NextAction,
 	}
 	switch o.State {
 	case outcome.StateSuccess:
-		v.Result = &Result{Status: o.Status, Reference: o.Reference, Incomplete: o.Incomplete}
+		v.Result = &kept
+		v.Result.Status, v.Result.Reference, v.Result.Incomplete = o.Status, o.Reference, o.Incomplete
 	case outcome.StateRejected:
 		v.Rejection = &Rejection{Status: o.Status, Code: o.Code, Message: o.Message}
 	}
