@@ -24,7 +24,14 @@ func (s *Sender) Send(ctx context.Context, c *Conn, r WireRequest, gate Gate, de
 		return c.describe(InvalidRequest(err))
 	}
 	x := newExchange(c, r.Method, head, r.Body, deadline)
+	disposed := false
+	defer func() { // a gate that panics must not leave the connection open
+		if !disposed {
+			x.counter.seal(c.wire.reset)
+		}
+	}()
 	if refusal, ok := x.admit(ctx, gate); !ok {
+		disposed = true
 		return x.conclude(x.counter.seal(c.wire.reset), refusal)
 	}
 	stop := context.AfterFunc(ctx, x.clock.stop)
@@ -35,6 +42,7 @@ func (s *Sender) Send(ctx context.Context, c *Conn, r WireRequest, gate Gate, de
 	}
 	t, keep := x.finish()
 	<-x.done
+	disposed = true
 	o := x.conclude(t, x.classify(t))
 	if keep {
 		s.pool.put(c) // last: from here on it is another exchange's

@@ -252,6 +252,20 @@ func TestGate(t *testing.T) {
 		o := s.Send(context.Background(), dial(t, s, transport{}.target(server.Address())), payment(), gate, time.Now())
 		want{outcome.EvidenceNotSent, outcome.StageWrite, outcome.CategoryAttemptTimeout, 0}.check(t, o)
 	})
+	t.Run("panics", func(t *testing.T) {
+		ended := make(chan struct{})
+		server := testkit.NewRawServer(t, func(c *testkit.RawConn) { c.Drain(); close(ended) })
+		s := newSender(t)
+		func() {
+			defer func() { _ = recover() }()
+			s.Send(context.Background(), dial(t, s, transport{}.target(server.Address())), payment(), func() error { panic("broken") }, soon())
+			t.Error("Send returned")
+		}()
+		<-ended
+		if server.Received() != 0 {
+			t.Errorf("the server got %d bytes", server.Received())
+		}
+	})
 	t.Run("opened once", func(t *testing.T) {
 		server := testkit.NewRawServer(t, func(c *testkit.RawConn) {
 			c.Serve(func(testkit.RawRequest) string { return testkit.Reply(200, `{}`) })
