@@ -375,29 +375,49 @@ func (l *load) reached(n int) {
 	}
 }
 
-// onTheWire submits commands of each kind to one process and returns once their
-// requests are at the upstream, which answers only after a while.
+// onTheWire brings the requests of commands of each kind to the upstream, which
+// answers only after a while, all of them sent by one process.
 func (l *load) onTheWire(n *node, behavior string, kinds ...outcome.Idempotency) []*intent {
+	l.f.t.Helper()
+	var list []*intent
+	for _, kind := range kinds {
+		for l.f.sender(l.waiting(n, behavior, kind)) != n.instance {
+			// It went through the queue, and the other process was first.
+		}
+		list = append(list, l.intents[len(l.intents)-1])
+	}
+	return list
+}
+
+// waiting submits a command to a process and returns it once its request is at
+// the upstream.
+func (l *load) waiting(n *node, behavior string, kind outcome.Idempotency) *intent {
 	l.f.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	var list []*intent
-	for i, kind := range kinds {
-		in := newIntent(fmt.Sprintf("wire-%s-%d-%d", kind, len(l.intents), i), kind, behavior)
-		a, err := n.client.Submit(ctx, in.submission)
-		if err != nil {
-			l.f.t.Fatalf("submit %s: %v", in.token, err)
-		}
-		in.ids = append(in.ids, a.Command.ID)
-		list = append(list, in)
+	in := newIntent(fmt.Sprintf("wire-%s-%d", kind, len(l.intents)), kind, behavior)
+	a, err := n.client.Submit(ctx, in.submission)
+	if err != nil {
+		l.f.t.Fatalf("submit %s: %v", in.token, err)
 	}
-	l.intents = append(l.intents, list...)
-	for _, in := range list {
-		if err := l.f.upstream.Wait(ctx, func() bool { return len(l.f.upstream.Requests(in.path)) > 0 }); err != nil {
-			l.f.t.Fatalf("the request of %s did not arrive: %v", in.token, err)
-		}
+	in.ids = append(in.ids, a.Command.ID)
+	l.intents = append(l.intents, in)
+	if err := l.f.upstream.Wait(ctx, func() bool { return len(l.f.upstream.Requests(in.path)) > 0 }); err != nil {
+		l.f.t.Fatalf("the request of %s did not arrive: %v", in.token, err)
 	}
-	return list
+	return in
+}
+
+// sender is the process that made the first attempt of a command.
+func (f *fleet) sender(in *intent) (instance string) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := f.pool.QueryRow(ctx, `SELECT instance FROM attempts WHERE command_id = $1 AND number = 1`, in.ids[0]).Scan(&instance)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return instance
 }
 
 // aMinute is how long after the trouble, or the last acceptance, all must be

@@ -65,8 +65,8 @@ func TestOneProcessStandsStill(t *testing.T) {
 	l := f.load(commandsInTrouble, 80*time.Millisecond)
 	l.reached(commandsInTrouble / 8)
 	sleeper := f.node(0)
-	l.onTheWire(sleeper, "commit,stall=1s", outcome.IdempotencyNone, outcome.IdempotencyNone, outcome.IdempotencyKeyed, outcome.IdempotencyNatural)
-	l.onTheWire(sleeper, "stall=1s,times=1", outcome.IdempotencyNone, outcome.IdempotencyKeyed, outcome.IdempotencySafe)
+	l.onTheWire(sleeper, "commit,stall=3s", outcome.IdempotencyNone, outcome.IdempotencyNone, outcome.IdempotencyKeyed, outcome.IdempotencyNatural)
+	l.onTheWire(sleeper, "stall=3s,times=1", outcome.IdempotencyNone, outcome.IdempotencyKeyed, outcome.IdempotencySafe)
 	sleeper.Signal(syscall.SIGSTOP)
 	lasts(30 * time.Second)
 	sleeper.Signal(syscall.SIGCONT)
@@ -218,7 +218,7 @@ func TestSIGTERMUnderLoad(t *testing.T) {
 	for i, accepted := range []int{commandsInTrouble / 3, commandsInTrouble * 2 / 3} {
 		l.reached(accepted)
 		n := f.node(i)
-		l.onTheWire(n, "commit,stall=1s", outcome.IdempotencyNone, outcome.IdempotencyKeyed)
+		l.onTheWire(n, "commit,stall=2s", outcome.IdempotencyNone, outcome.IdempotencyKeyed)
 		if code := n.drains(t, drain); code != 0 {
 			t.Errorf("%s ended with code %d", n.instance, code)
 		}
