@@ -37,7 +37,6 @@ type ending struct {
 	facts     outcome.Facts   // with it
 	decision  outcome.Decision
 	tokens    float64 // left in the retry budget after the decision
-	throttle  time.Duration
 }
 
 // finish closes the attempts of a batch, decides and moves their commands, in

@@ -198,13 +198,6 @@ func (l *lane) drain() {
 	}
 }
 
-// idle reports whether nothing is under way.
-func (l *lane) idle() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.running == 0 && l.claimed == 0
-}
-
 func (l *lane) pump() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
