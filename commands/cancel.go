@@ -61,10 +61,14 @@ func (s *Store) cancel(ctx context.Context, tx Tx, tenant string, id uuid.UUID, 
 	if err != nil {
 		return "", nil, err
 	}
-	if final[0] != outcome.StateCancelled {
+	switch final[0] {
+	case outcome.StateCancelled:
+		return CancelCancelled, moved, nil
+	case outcome.StateUnresolved:
 		return CancelInDoubt, moved, nil
+	default: // the last answer had decided it
+		return CancelTooLate, moved, nil
 	}
-	return CancelCancelled, moved, nil
 }
 
 // requestCancel records the wish and who had it.
@@ -122,7 +126,7 @@ func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, by outco
 	moves := make([]Move, len(list))
 	states := make([]outcome.State, len(list))
 	for i, c := range list {
-		op, err := s.operation(ctx, c)
+		contract, err := s.contract(ctx, c.UpstreamID, c.ProfileVersion, c.Operation)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -130,7 +134,9 @@ func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, by outco
 		if c.CancelRequestedAt != nil {
 			reason = outcome.ReasonCancelRequested
 		}
-		out := outcome.Close(FactsOf(op, c, history[c.ID]))
+		out := outcome.Close(outcome.Facts{
+			Operation: contract, CancelRequested: c.CancelRequestedAt != nil, Attempts: attemptsOf(history[c.ID]),
+		})
 		moves[i] = Move{
 			Command: c, To: out.State, Attempts: c.Attempts, Actor: actor,
 			Outcome: FinalOf(out, reason, by, history[c.ID]),

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -108,12 +109,8 @@ func FinalOf(out outcome.Outcome, stopped outcome.Reason, by outcome.DecidedBy, 
 	return f
 }
 
-// operation finds the contract that a command is pinned to.
-func (s *Store) operation(ctx context.Context, c Locked) (*upstreams.Operation, error) {
-	return s.Operation(ctx, c.UpstreamID, c.ProfileVersion, c.Operation)
-}
-
-// Operation finds the contract of an accepted command: the version it pinned.
+// Operation finds the operation of an accepted command in the version of its
+// profile that it pinned.
 func (s *Store) Operation(ctx context.Context, upstreamID int64, version int, name string) (*upstreams.Operation, error) {
 	p, err := s.upstreams.Profile(ctx, upstreamID, version)
 	if err != nil {
@@ -124,4 +121,20 @@ func (s *Store) Operation(ctx context.Context, upstreamID int64, version int, na
 		return nil, fmt.Errorf("profile version %d of upstream %d has no operation %q", version, upstreamID, name)
 	}
 	return op, nil
+}
+
+// contract is what the upstream promised about an accepted command. A profile
+// that can no longer be read, after an upgrade for instance, promises nothing:
+// it keeps no command from being read and none from its end.
+func (s *Store) contract(ctx context.Context, upstreamID int64, version int, name string) (outcome.Operation, error) {
+	op, err := s.Operation(ctx, upstreamID, version, name)
+	var unreadable *upstreams.ParseError
+	switch {
+	case errors.As(err, &unreadable):
+		return outcome.Operation{Idempotency: outcome.IdempotencyNone}, nil
+	case err != nil:
+		return outcome.Operation{}, err
+	default:
+		return op.Contract(), nil
+	}
 }

@@ -54,7 +54,7 @@ func (s *Store) Learn(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) (Ef
 	if effect, known, err := reported(ctx, tx, id, k); known || err != nil {
 		return effect, nil, err
 	}
-	op, err := s.operation(ctx, c)
+	op, err := s.Operation(ctx, c.UpstreamID, c.ProfileVersion, c.Operation)
 	if err != nil {
 		return "", nil, err
 	}

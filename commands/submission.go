@@ -73,7 +73,7 @@ type CancelResult string
 const (
 	CancelCancelled CancelResult = "cancelled" // nothing crossed: it ended in this request
 	CancelRequested CancelResult = "requested" // an attempt is on the wire: its evidence decides
-	CancelTooLate   CancelResult = "too_late"  // it was over before
+	CancelTooLate   CancelResult = "too_late"  // it was over before, or its last answer had decided it
 	CancelInDoubt   CancelResult = "in_doubt"  // something possibly crossed: unresolved, no further attempts
 )
 

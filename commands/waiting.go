@@ -2,11 +2,13 @@ package commands
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
 	"executor/outcome"
+	"executor/upstreams"
 )
 
 // inLine reports whether a command is due and not held back by anything but its
@@ -45,7 +47,11 @@ func (s *Store) waiting(ctx context.Context, r commandRow, open int) (*Waiting, 
 		return w, nil
 	}
 	up, err := s.upstreams.Latest(ctx, r.Tenant, r.Upstream)
-	if err != nil {
+	var unreadable *upstreams.ParseError
+	switch {
+	case errors.As(err, &unreadable): // whoever mends the profile reads about it in the log
+		return nil, nil
+	case err != nil:
 		return nil, unavailable("read upstream", err)
 	}
 	if limits := up.Profile.Limits; limits.Rate != nil && open < limits.MaxInFlight {
