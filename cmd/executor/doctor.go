@@ -299,7 +299,7 @@ func (d *doctor) upstreams(ctx context.Context) ([]finding, error) {
 
 func (d *doctor) upstream(u upstreams.Upstream) finding {
 	f := finding{"upstream " + u.Name, statusOK, fmt.Sprintf("version %d, tenant %s", u.Version, u.Tenant), ""}
-	for _, ref := range secretRefs(u.Profile.Auth) {
+	for _, ref := range secretRefs(u.Profile) {
 		if _, err := d.secrets.Lookup(ref); err != nil {
 			f.Status, f.Detail = statusWarn, fmt.Sprintf("secret %s is missing, as seen from here", ref)
 			f.Fix = "make it available to every worker; without it commands wait until their deadline"
@@ -316,10 +316,11 @@ func (d *doctor) upstream(u upstreams.Upstream) finding {
 	return f
 }
 
-// secretRefs are the references an auth section needs at every attempt.
-func secretRefs(a upstreams.Auth) []string {
+// secretRefs are the references that a profile needs at every attempt.
+func secretRefs(p *upstreams.Profile) []string {
+	a, t := p.Auth, p.TLS
 	var refs []string
-	for _, ref := range []string{a.Token, a.Username, a.Password, a.Value, a.ClientID, a.ClientSecret} {
+	for _, ref := range []string{a.Token, a.Username, a.Password, a.Value, a.ClientID, a.ClientSecret, t.CAFile, t.CertFile, t.KeyFile} {
 		if strings.HasPrefix(ref, "env:") || strings.HasPrefix(ref, "file:") {
 			refs = append(refs, ref)
 		}

@@ -12,7 +12,7 @@ import (
 	"executor/migrations"
 )
 
-func newMigrateCommand(getenv func(string) string) *cobra.Command {
+func newMigrateCommand() *cobra.Command {
 	config := defaultConfig()
 	var out format
 	cmd := &cobra.Command{

@@ -35,7 +35,7 @@ func newRootCommand(getenv func(string) string) *cobra.Command {
 	})
 	root.CompletionOptions.HiddenDefaultCmd = false
 	addGroup(root, "run", "Run it:",
-		newDevCommand(getenv), newServeCommand(getenv), newMigrateCommand(getenv), newDoctorCommand(getenv),
+		newDevCommand(getenv), newServeCommand(getenv), newMigrateCommand(), newDoctorCommand(getenv),
 		newSimulatorCommand())
 	addGroup(root, "commands", "Submit and follow commands:",
 		newSubmitCommand(), newGetCommand(), newListCommand(), newWatchCommand(), newCancelCommand())
