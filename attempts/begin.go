@@ -188,7 +188,7 @@ func (s *Store) look(ctx context.Context, tx pgx.Tx, epoch int64, starts []Start
 		}
 		return nil
 	})
-	batch.Queue(`SELECT frozen_at IS NOT NULL FROM deployment`).QueryRow(func(row pgx.Row) error { return row.Scan(&sc.frozen) })
+	batch.Queue(`SELECT frozen_at IS NOT NULL OR timeline <> ` + timelineSQL + ` FROM deployment`).QueryRow(func(row pgx.Row) error { return row.Scan(&sc.frozen) })
 	s.commands.QueueLock(batch, ids, func(list map[uuid.UUID]commands.Locked) { sc.commands = list })
 	batch.Queue(`
 		SELECT id, paused_at, throttled_until, budget_tokens, budget_at FROM upstreams

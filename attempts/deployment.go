@@ -106,8 +106,8 @@ func (d *Deployment) Check(ctx context.Context, instance string, frozen bool) (D
 	}
 	var moved bool
 	err = d.pool.QueryRow(ctx, `
-		SELECT d.system_identifier <> s.system_identifier::text OR d.timeline <> c.timeline_id
-		FROM deployment d, pg_control_system() s, pg_control_checkpoint() c`).Scan(&moved)
+		SELECT d.system_identifier <> s.system_identifier::text OR d.timeline <> `+timelineSQL+`
+		FROM deployment d, pg_control_system() s`).Scan(&moved)
 	if err != nil {
 		return s, fmt.Errorf("compare the database's identity: %w", err)
 	}
@@ -134,7 +134,7 @@ func (d *Deployment) Adopt(ctx context.Context, actor string) (DeploymentState, 
 	}
 	_, err := d.pool.Exec(ctx, `
 		INSERT INTO deployment (id, system_identifier, timeline)
-		SELECT $1, s.system_identifier::text, c.timeline_id FROM pg_control_system() s, pg_control_checkpoint() c
+		SELECT $1, s.system_identifier::text, `+timelineSQL+` FROM pg_control_system() s
 		ON CONFLICT (only_row) DO UPDATE SET id = excluded.id`, d.expected)
 	if err != nil {
 		return DeploymentState{}, fmt.Errorf("adopt deployment %q: %w", d.expected, err)
@@ -161,8 +161,8 @@ func (d *Deployment) Resume(ctx context.Context, actor string) (DeploymentState,
 	}
 	_, err = d.pool.Exec(ctx, `
 		UPDATE deployment SET frozen_at = NULL, frozen_by = '', frozen_reason = '', doubtful = false,
-			system_identifier = s.system_identifier::text, timeline = c.timeline_id
-		FROM pg_control_system() s, pg_control_checkpoint() c
+			system_identifier = s.system_identifier::text, timeline = `+timelineSQL+`
+		FROM pg_control_system() s
 		WHERE frozen_at IS NOT DISTINCT FROM $1 AND doubtful = $2`, s.FrozenAt, s.Doubtful)
 	if err != nil {
 		return s, fmt.Errorf("resume: %w", err)

@@ -7,20 +7,26 @@ import (
 	"time"
 )
 
-// renew keeps the lease, and with it everything that rests on this process
-// being alive: its retry budgets' share, its claims and its open attempts.
+// renew keeps the lease. Where the database went backwards everybody is frozen
+// before this process holds a lease again.
 func (e *Engine) renew(ctx context.Context) error {
-	rewound, err := e.lease.Hold(ctx)
-	if err != nil {
+	ctx, cancel := context.WithTimeout(ctx, e.lease.ttl/2)
+	defer cancel()
+	err := e.lease.Hold(ctx)
+	if !errors.Is(err, errRewound) {
 		return err
 	}
-	if rewound {
-		const reason = "a lease of this process went backwards or is gone: the database was restored or lost its tail"
-		e.log.Error("freezing", "reason", reason)
-		if err := e.deployment.freeze(ctx, e.lease.instance, reason, true); err != nil {
-			return err
-		}
+	e.log.Error("freezing", "reason", err)
+	if err := e.deployment.freeze(ctx, e.lease.instance, errRewound.Error(), true); err != nil {
+		return err
 	}
+	e.lease.forget()
+	return e.lease.Hold(ctx)
+}
+
+// tend looks after what rests on this process being alive: its retry budgets'
+// share, its open attempts and its claims.
+func (e *Engine) tend(ctx context.Context) error {
 	return errors.Join(e.creditBudgets(ctx), e.recoverOwn(ctx), e.reclaim(ctx))
 }
 
@@ -44,18 +50,23 @@ func (e *Engine) recoverOwn(ctx context.Context) error {
 	return nil
 }
 
-// reclaim takes up commands that were claimed under this lease and are not in
-// a lane: their acceptance was committed, but its answer was lost.
+// reclaim takes up commands that this process has to look after and are not in
+// a lane: their acceptance was committed, but its answer was lost, or their job
+// runs here in the queue's rows only, because its end was lost.
 func (e *Engine) reclaim(ctx context.Context) error {
 	epoch, _, held := e.lease.Held()
 	if !held || e.store.draining() {
 		return nil
 	}
-	list, err := e.commands.Claimed(ctx, epoch)
+	claimed, err := e.commands.Claimed(ctx, epoch)
 	if err != nil {
 		return err
 	}
-	for _, d := range list {
+	running, err := e.commands.Running(ctx, e.lease.instance)
+	if err != nil {
+		return err
+	}
+	for _, d := range append(claimed, running...) {
 		if l := e.lane(d.UpstreamID); l != nil && !l.has(d.ID) {
 			l.push(&item{id: d.ID, due: time.Now(), priority: int(d.Priority)}, nil)
 		}

@@ -108,7 +108,7 @@ func (e *Engine) Deployment() *Deployment { return e.deployment }
 // Start takes a lease, reads the upstreams and begins to work. Only Stop ends
 // it: ctx bounds the start alone.
 func (e *Engine) Start(ctx context.Context) error {
-	if _, err := e.lease.Hold(ctx); err != nil {
+	if err := e.renew(ctx); err != nil {
 		return err
 	}
 	if err := e.refresh(ctx); err != nil {
@@ -120,6 +120,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	var loops context.Context
 	loops, e.stop = context.WithCancel(context.WithoutCancel(ctx))
 	e.loop(loops, "renew lease", e.lease.ttl/4, e.renew)
+	e.loop(loops, "tend what is under way", e.lease.ttl/4, e.tend)
 	e.loopOn(loops, "refresh upstreams", time.Second, e.nudge, e.refresh)
 	e.loop(loops, "take over", e.lease.ttl/5, e.takeOver)
 	e.loop(loops, "close overdue", time.Second, e.closeOverdue)

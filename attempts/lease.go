@@ -27,11 +27,25 @@ type Lease struct {
 	wall      time.Time // wall clock: a suspended machine's monotonic clock stands still
 	unbroken  time.Time // held without a gap since
 	renewedAt time.Time // of the database, to notice one that went backwards
+	rewound   bool      // it did: not held until forget
 }
 
 // errLeaseGone: the lease was ended by another process, or this database never
 // had it.
 var errLeaseGone = errors.New("lease gone")
+
+// errRewound: what this process renewed before is gone or older, as after a
+// restore or a promotion that lost its tail, or the database was promoted. It is
+// not held until somebody has taken note.
+var errRewound = errors.New("a lease went backwards or is gone, or the timeline changed: the database was promoted or restored")
+
+// timelineSQL is the server's timeline of this moment. pg_control_checkpoint
+// gives that of the last checkpoint, which after a promotion may be minutes old.
+const timelineSQL = `('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint`
+
+// promotedSQL says that the timeline is not the one on record, and that nobody
+// has taken note yet.
+const promotedSQL = `EXISTS (SELECT FROM deployment WHERE timeline <> ` + timelineSQL + ` AND NOT (doubtful AND frozen_at IS NOT NULL))`
 
 // NewLease makes a lease that is not held yet.
 func NewLease(pool *pgxpool.Pool, instance string, ttl time.Duration, log *slog.Logger) *Lease {
@@ -39,60 +53,94 @@ func NewLease(pool *pgxpool.Pool, instance string, ttl time.Duration, log *slog.
 }
 
 // Hold renews the lease, or takes a new one under the next epoch where there is
-// none to renew. It reports whether the database went backwards: the row that
-// this process renewed before is gone or older, as after a restore or a
-// promotion that lost its tail.
-func (l *Lease) Hold(ctx context.Context) (rewound bool, err error) {
+// none to renew. With errRewound it holds nothing, now and until forget.
+func (l *Lease) Hold(ctx context.Context) error {
 	l.mu.Lock()
-	epoch, last := l.epoch, l.renewedAt
+	epoch, last, rewound := l.epoch, l.renewedAt, l.rewound
 	l.mu.Unlock()
+	if rewound {
+		return errRewound
+	}
 	if epoch != 0 {
-		rewound, err = l.renew(ctx, epoch, last)
+		err := l.renew(ctx, epoch, last)
 		if !errors.Is(err, errLeaseGone) {
-			return rewound, err
+			return err
 		}
 		l.log.Warn("lease lapsed; taking a new one", "epoch", epoch, "instance", l.instance)
 	}
-	return rewound, l.acquire(ctx)
+	return l.acquire(ctx)
 }
 
 func (l *Lease) acquire(ctx context.Context) error {
 	asked := time.Now()
 	var (
-		epoch   int64
-		renewed time.Time
+		epoch    int64
+		renewed  time.Time
+		promoted bool
 	)
 	err := l.pool.QueryRow(ctx, `
 		INSERT INTO leases (instance, acquired_at, renewed_at, expires_at)
 		SELECT $1, t, t, t + $2 FROM clock_timestamp() AS t
-		RETURNING epoch, renewed_at`, l.instance, l.ttl).Scan(&epoch, &renewed)
-	if err != nil {
+		RETURNING epoch, renewed_at, `+promotedSQL, l.instance, l.ttl).Scan(&epoch, &renewed, &promoted)
+	switch {
+	case err != nil:
 		return fmt.Errorf("acquire lease: %w", err)
+	case promoted:
+		return l.rewind()
 	}
 	l.hold(epoch, asked, renewed)
 	return nil
 }
 
-func (l *Lease) renew(ctx context.Context, epoch int64, last time.Time) (rewound bool, err error) {
+func (l *Lease) renew(ctx context.Context, epoch int64, last time.Time) error {
 	asked := time.Now()
-	var before, renewed time.Time
-	err = l.pool.QueryRow(ctx, `
+	var (
+		before, renewed time.Time
+		promoted        bool
+	)
+	err := l.pool.QueryRow(ctx, `
 		UPDATE leases l SET renewed_at = t, expires_at = t + $2
 		FROM (SELECT renewed_at FROM leases WHERE epoch = $1) old, clock_timestamp() AS t
 		WHERE epoch = $1 AND instance = $3 AND ended_at IS NULL
-		RETURNING old.renewed_at, l.renewed_at`, epoch, l.ttl, l.instance).Scan(&before, &renewed)
-	if errors.Is(err, pgx.ErrNoRows) {
-		known, err := l.known(ctx, epoch)
-		if err != nil {
-			return false, err
-		}
-		return !known, errLeaseGone
-	}
-	if err != nil {
-		return false, fmt.Errorf("renew lease %d: %w", epoch, err)
+		RETURNING old.renewed_at, l.renewed_at, `+promotedSQL, epoch, l.ttl, l.instance).Scan(&before, &renewed, &promoted)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return l.gone(ctx, epoch)
+	case err != nil:
+		return fmt.Errorf("renew lease %d: %w", epoch, err)
+	case promoted, before.Before(last):
+		return l.rewind()
 	}
 	l.hold(epoch, asked, renewed)
-	return before.Before(last), nil
+	return nil
+}
+
+// gone says why there is no lease to renew.
+func (l *Lease) gone(ctx context.Context, epoch int64) error {
+	known, err := l.known(ctx, epoch)
+	switch {
+	case err != nil:
+		return err
+	case !known:
+		return l.rewind()
+	default:
+		return errLeaseGone
+	}
+}
+
+// rewind lets go of the lease until somebody has taken note.
+func (l *Lease) rewind() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rewound = true
+	return errRewound
+}
+
+// forget starts over, as a process that never had a lease.
+func (l *Lease) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rewound, l.epoch = false, 0
 }
 
 // known reports whether the database ever had this process's lease.
@@ -120,7 +168,7 @@ func (l *Lease) Held() (epoch int64, until time.Time, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	return l.epoch, l.until, l.epoch != 0 && now.Before(l.until) && now.Round(0).Before(l.wall)
+	return l.epoch, l.until, l.epoch != 0 && !l.rewound && now.Before(l.until) && now.Round(0).Before(l.wall)
 }
 
 // Steady reports whether the lease was held without a gap for one lease time.
