@@ -85,9 +85,28 @@ func (s *Store) Claimed(ctx context.Context, epoch int64) ([]Due, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read claims of lease %d: %w", epoch, err)
 	}
+	return collectDue(rows)
+}
+
+// Running lists the overdue commands whose job runs in a process, as far as the
+// queue's rows tell. The queue gives up on writing a job's end after seconds and
+// rescues the job after an hour; only its process knows that it does not run.
+func (s *Store) Running(ctx context.Context, instance string) ([]Due, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT c.id, c.upstream_id, c.priority
+		FROM river_job j JOIN commands c ON c.id = CASE WHEN j.kind = $2 THEN (j.args ->> 'id')::uuid END AND c.job_id = j.id
+		WHERE j.state = 'running' AND j.attempted_by[array_upper(j.attempted_by, 1)] = $1
+			AND c.state = 'pending' AND c.next_attempt_at < now() - `+overdueBy, instance, AttemptArgs{}.Kind())
+	if err != nil {
+		return nil, fmt.Errorf("read jobs of %s: %w", instance, err)
+	}
+	return collectDue(rows)
+}
+
+func collectDue(rows pgx.Rows) ([]Due, error) {
 	list, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Due])
 	if err != nil {
-		return nil, fmt.Errorf("read claims of lease %d: %w", epoch, err)
+		return nil, fmt.Errorf("read due commands: %w", err)
 	}
 	return list, nil
 }
