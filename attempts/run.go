@@ -257,6 +257,7 @@ func (e *Engine) afterPanic(ctx context.Context, f *flight) ran {
 		r.Number, r.Epoch, r.Elapsed = f.begun.Number, f.begun.Epoch, time.Since(f.begun.Opened)
 		if f.opened {
 			r.Ending = lostEnding("executor_error: the attempt broke off in our own code")
+			r.Ending.Category = outcome.CategoryRequestInvalid // permanent: it would break off again
 		}
 	} else {
 		r.Start, r.After = Start{CommandID: f.id, Request: `{}`, BodySHA256: []byte{}}, f.after
