@@ -161,6 +161,26 @@ func (s *set) has(id uuid.UUID) bool {
 	return s.every
 }
 
+// add puts a command into a set whose members panic.
+func (s *set) add(id uuid.UUID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.met == nil {
+		s.met = make(map[uuid.UUID]bool)
+	}
+	s.met[id] = true
+}
+
+// strike panics over a member.
+func (s *set) strike(id uuid.UUID) {
+	s.mu.Lock()
+	hit := s.met[id]
+	s.mu.Unlock()
+	if hit {
+		panic("struck")
+	}
+}
+
 func (s *set) size() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -135,7 +135,9 @@ func TestUnknownBeginTakenOver(t *testing.T) {
 	defer close(never)
 	loseOnce(proxy, beginning, testkit.Fate{HoldReply: never})
 	id := a.submit(t, order("k", "charge")).ID
-	eventually(t, "the begin", func() bool { return count(t, pool, `SELECT count(*) AS n FROM attempts WHERE command_id = $1`, id) == 1 })
+	eventually(t, "the begin", func() bool {
+		return count(t, pool, `SELECT count(*) AS n FROM attempts WHERE command_id = $1`, id) == 1
+	})
 	proxy.Cut()
 	b := startProcess(t, pool, options{leaseTTL: shortLease})
 	if c := b.final(t, id); c.State != outcome.StateUnresolved {

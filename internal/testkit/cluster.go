@@ -3,8 +3,10 @@ package testkit
 import (
 	"context"
 	"os"
+	"path/filepath"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"executor/internal/postgres"
@@ -77,4 +79,24 @@ func (s *Server) Database() *pgxpool.Pool {
 		s.t.Fatal(err)
 	}
 	return Open(s.t, s.URL)
+}
+
+// Promote lets the server come back as a standby would that takes over: on a new
+// timeline, with whatever was committed. It must have been stopped.
+func (s *Server) Promote() {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, "data", "standby.signal"), nil, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.Start()
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.URL)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, `SELECT pg_promote()`); err != nil { // returns when it is done
+		s.t.Fatal(err)
+	}
 }

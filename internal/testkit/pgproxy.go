@@ -22,10 +22,12 @@ type Proxy struct {
 	server   string
 	listener net.Listener
 
-	mu    sync.Mutex
-	links map[*link]struct{}
-	dark  bool
-	judge func(Commit) Fate
+	mu      sync.Mutex
+	links   map[*link]struct{}
+	dark    bool
+	judge   func(Commit) Fate
+	stallAt string        // the text of a statement
+	stalled chan struct{} // closed when it came
 }
 
 // Commit is a COMMIT on its way to the server.
@@ -100,6 +102,27 @@ func (p *Proxy) Stall() {
 	for l := range p.links {
 		l.stall()
 	}
+}
+
+// StallAt lets the connection stand still on which the next statement comes that
+// holds the text; its channel is closed then.
+func (p *Proxy) StallAt(text string) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stallAt, p.stalled = text, make(chan struct{})
+	return p.stalled
+}
+
+// stalls says whether a statement is the one to stall at.
+func (p *Proxy) stalls(sql string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stallAt == "" || !strings.Contains(sql, p.stallAt) {
+		return false
+	}
+	p.stallAt = ""
+	close(p.stalled)
+	return true
 }
 
 func (p *Proxy) accept() {
@@ -218,6 +241,10 @@ func (l *link) requests() {
 
 func (l *link) request(message []byte) error {
 	sql := l.statement(message)
+	if l.proxy.stalls(sql) {
+		l.stall()
+		return nil
+	}
 	switch strings.ToLower(strings.TrimRight(sql, ";")) {
 	case "":
 	case "commit":

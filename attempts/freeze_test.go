@@ -1,0 +1,253 @@
+package attempts_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"executor/attempts"
+	"executor/commands"
+	"executor/internal/testkit"
+	"executor/outcome"
+)
+
+// waitsFor waits until a command says that it waits for this.
+func (p *process) waitsFor(t testing.TB, id uuid.UUID, what commands.WaitFor) {
+	t.Helper()
+	eventually(t, "waiting for "+string(what), func() bool {
+		c, err := p.commands.Get(context.Background(), "default", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Waiting != nil && c.Waiting.For == what
+	})
+}
+
+// TestStandstill: neither a pause nor a plain freeze sends anything or adds
+// anything; what waited is sent once when it ends.
+func TestStandstill(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	up := newLedger(t, always(201, paid))
+	p := startProcess(t, pool, options{})
+	p.apply(t, brief("up", up.URL, 5*time.Second, ""))
+	ctx, deployment := context.Background(), p.engine.Deployment()
+	for _, tt := range []struct {
+		name        commands.WaitFor
+		stop, start func() error
+	}{
+		{commands.WaitPaused,
+			func() error { _, err := p.ups.Pause(ctx, "default", "up", "test", "test"); return err },
+			func() error { _, err := p.ups.Resume(ctx, "default", "up", "test"); return err }},
+		{commands.WaitFrozen,
+			func() error { _, err := deployment.Freeze(ctx, "test", "test"); return err },
+			func() error { _, err := deployment.Resume(ctx, "test"); return err }},
+	} {
+		if err := tt.stop(); err != nil {
+			t.Fatal(err)
+		}
+		var ids []uuid.UUID
+		for _, operation := range []string{"pay", "charge"} {
+			id := p.submit(t, order(string(tt.name)+operation, operation)).ID
+			p.waitsFor(t, id, tt.name)
+			ids = append(ids, id)
+		}
+		if n := len(up.of(string(tt.name) + "pay")); n != 0 {
+			t.Errorf("%s: %d requests", tt.name, n)
+		}
+		if err := tt.start(); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range ids {
+			if c := p.final(t, id); c.State != outcome.StateSuccess || c.Attempts != 1 {
+				t.Errorf("%s: ended %s after %d attempts", tt.name, c.State, c.Attempts)
+			}
+		}
+	}
+	up.verify(t, pool)
+}
+
+// TestForeignData: a process does not send with another deployment's data, nor
+// does it start to before somebody adopted them.
+func TestForeignData(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	front := startProcess(t, pool, options{idle: true})
+	up := newLedger(t, always(201, paid))
+	front.apply(t, brief("up", up.URL, 5*time.Second, ""))
+	unkeyed := front.submit(t, order("unkeyed", "charge")).ID
+	ctx := context.Background()
+	copied := attempts.OpenDeployment(pool, "staging", front.commands, front.ups)
+	state, err := copied.Check(ctx, "test", false)
+	if err != nil || !state.Frozen() || !state.Doubtful {
+		t.Fatalf("after the check: %+v, %v", state, err)
+	}
+	p := startProcess(t, pool, options{})
+	p.waitsFor(t, unkeyed, commands.WaitFrozen)
+	if _, err := copied.Resume(ctx, "test"); !errors.Is(err, attempts.ErrOtherDeployment) {
+		t.Errorf("resume before it was adopted: %v", err)
+	}
+	if state, err := copied.Adopt(ctx, "test"); err != nil || !state.Frozen() {
+		t.Errorf("after it was adopted: %+v, %v", state, err)
+	}
+	if _, err := copied.Resume(ctx, "test"); err != nil {
+		t.Errorf("resume: %v", err)
+	}
+	if c := p.final(t, unkeyed); c.State != outcome.StateUnresolved {
+		t.Errorf("ended %s", c.State)
+	}
+	if len(up.all()) != 0 {
+		t.Errorf("%d requests", len(up.all()))
+	}
+}
+
+// TestDoubtfulResume: after a promotion or a restore each unfinished command
+// counts as possibly sent. What was accepted during the freeze is untouched, and
+// however many resume, each command gets one synthetic attempt.
+func TestDoubtfulResume(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]string{
+		"timeline":          `UPDATE deployment SET timeline = timeline + 1`,
+		"system identifier": `UPDATE deployment SET system_identifier = 'another'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := database(t)
+			front := startProcess(t, pool, options{idle: true})
+			up := newLedger(t, always(201, paid))
+			front.apply(t, brief("up", up.URL, 5*time.Second, ""))
+			keyed := front.submit(t, order("keyed", "pay")).ID
+			unkeyed := front.submit(t, order("unkeyed", "charge")).ID
+			ctx := context.Background()
+			if _, err := pool.Exec(ctx, change); err != nil {
+				t.Fatal(err)
+			}
+			deployment := attempts.OpenDeployment(pool, "test", front.commands, front.ups)
+			if state, err := deployment.Check(ctx, "test", false); err != nil || !state.Frozen() || !state.Doubtful {
+				t.Fatalf("after the check: %+v, %v", state, err)
+			}
+			meanwhile := front.submit(t, order("meanwhile", "charge")).ID
+			p := startProcess(t, pool, options{})
+			p.waitsFor(t, meanwhile, commands.WaitFrozen)
+
+			var operators sync.WaitGroup
+			for range 4 {
+				operators.Go(func() {
+					own := attempts.OpenDeployment(pool, "test", front.commands, front.ups)
+					if _, err := own.Resume(ctx, "test"); err != nil {
+						t.Errorf("resume: %v", err)
+					}
+				})
+			}
+			operators.Wait()
+			if state, err := deployment.Check(ctx, "test", false); err != nil || state.Frozen() {
+				t.Errorf("after the resume: %+v, %v", state, err)
+			}
+			for _, tt := range []struct {
+				id    uuid.UUID
+				state outcome.State
+				tries string
+			}{
+				{keyed, outcome.StateSuccess, "sent_no_response/executor_lost/ response_received/none/applied"},
+				{unkeyed, outcome.StateUnresolved, "sent_no_response/executor_lost/"},
+				{meanwhile, outcome.StateSuccess, "response_received/none/applied"},
+			} {
+				c := p.final(t, tt.id)
+				if list := evidences(p.attempts(t, tt.id)); c.State != tt.state || list != tt.tries {
+					t.Errorf("%s ended %s: %s", c.Key, c.State, list)
+				}
+			}
+			up.verify(t, pool)
+		})
+	}
+}
+
+// TestPromotion: a standby takes over under a running process, and has lost the
+// record of an attempt that is on the wire. Nothing is sent from then on before
+// somebody resumes, and what may have been sent is not sent again.
+func TestPromotion(t *testing.T) {
+	t.Parallel()
+	server := testkit.Cluster(t)
+	pool := server.Database()
+	ctx := context.Background()
+	if _, err := attempts.NewDeployment(pool, "test", nil).Adopt(ctx, "test"); err != nil {
+		t.Fatal(err)
+	}
+	answer := make(chan struct{})
+	up := newLedger(t, func(w http.ResponseWriter, r *http.Request, _ string, _ int) {
+		if hang(r, answer) {
+			reply(w, 201, paid)
+		}
+	})
+	p := startProcess(t, testkit.Open(t, server.URL), options{leaseTTL: 5 * time.Second})
+	p.apply(t, brief("up", up.URL, time.Minute, "limits: {max_in_flight: 2}"))
+	kept := p.submit(t, order("kept", "charge")).ID
+	lost := p.submit(t, order("lost", "charge")).ID
+	eventually(t, "both requests", func() bool { return len(up.all()) == 2 })
+	waiting := p.submit(t, order("waiting", "pay")).ID
+
+	server.Crash()
+	server.Promote()
+	pool.Reset()
+	forget(t, pool, lost)
+	deployment := p.engine.Deployment()
+	eventually(t, "the freeze", func() bool {
+		state, err := deployment.Show(ctx)
+		return err == nil && state.Frozen() && state.Doubtful
+	})
+	close(answer)
+	if c := p.final(t, kept); c.State != outcome.StateSuccess {
+		t.Errorf("the command whose attempt is on record ended %s", c.State)
+	}
+	eventually(t, "late evidence", func() bool { return len(effects(t, pool, lost)) == 1 })
+	if n := len(up.all()); n != 2 {
+		t.Errorf("%d requests before anybody resumed", n)
+	}
+	if _, err := deployment.Resume(ctx, "test"); err != nil {
+		t.Fatal(err)
+	}
+	if c := p.final(t, lost); c.State != outcome.StateUnresolved || len(up.of("lost")) != 1 {
+		t.Errorf("the command whose attempt was lost ended %s after %d requests", c.State, len(up.of("lost")))
+	}
+	if c := p.final(t, waiting); c.State != outcome.StateSuccess || len(up.of("waiting")) != 1 {
+		t.Errorf("the command that waited ended %s after %d requests", c.State, len(up.of("waiting")))
+	}
+}
+
+// TestPromotedBeforeStart: the server's files tell of a promotion only minutes
+// later; a process that starts at once must know all the same.
+func TestPromotedBeforeStart(t *testing.T) {
+	t.Parallel()
+	server := testkit.Cluster(t)
+	pool := server.Database()
+	ctx := context.Background()
+	deployment := attempts.NewDeployment(pool, "test", nil)
+	if _, err := deployment.Adopt(ctx, "test"); err != nil {
+		t.Fatal(err)
+	}
+	server.Stop()
+	server.Promote()
+	pool.Reset()
+	if state, err := deployment.Check(ctx, "test", false); err != nil || !state.Frozen() || !state.Doubtful {
+		t.Errorf("after the check: %+v, %v", state, err)
+	}
+}
+
+// forget takes the attempt of a command off the record, as if it had been
+// committed too late to reach the standby.
+func forget(t testing.TB, pool *pgxpool.Pool, id uuid.UUID) {
+	t.Helper()
+	for _, sql := range []string{
+		`DELETE FROM attempts WHERE command_id = $1`,
+		`UPDATE commands SET state = 'pending', attempts = 0, next_attempt_at = created_at WHERE id = $1`,
+	} {
+		if _, err := pool.Exec(context.Background(), sql, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

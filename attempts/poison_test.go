@@ -1,0 +1,83 @@
+package attempts_test
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"executor/outcome"
+)
+
+// panicking is a resolver that cannot look up anything under "poison".
+type panicking struct{ counting }
+
+func (p *panicking) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	if strings.HasPrefix(host, "poison") {
+		panic("poisoned name")
+	}
+	return p.counting.LookupNetIP(ctx, network, host)
+}
+
+// TestPoison: a command on which our own code breaks ends by what is certain,
+// without another try, and holds up no other.
+func TestPoison(t *testing.T) {
+	t.Parallel()
+	var (
+		before, after set
+		pool          = database(t)
+		up            = newLedger(t, always(201, paid))
+	)
+	p := startProcess(t, pool, options{resolver: &panicking{}, begun: before.strike, seen: after.strike})
+	p.apply(t, brief("up", up.URL, 5*time.Second, "limits: {max_in_flight: 4}"))
+	poisoned := brief("poison", up.URL, 5*time.Second, "")
+	p.apply(t, strings.Replace(poisoned, "127.0.0.1:", "poison.test:", 1))
+
+	submit := func(name, upstream, operation string, hit *set) uuid.UUID {
+		s := order(name, operation)
+		s.Upstream = upstream
+		later := time.Now().Add(time.Second)
+		s.NotBefore = &later // so that it can be marked before it runs
+		id := p.submit(t, s).ID
+		if hit != nil {
+			hit.add(id)
+		}
+		return id
+	}
+	tests := []struct {
+		name  string
+		id    uuid.UUID
+		state outcome.State
+		why   outcome.OutcomeReason
+		wire  int
+	}{
+		{"before begin", submit("before begin", "poison", "charge", nil), outcome.StateCancelled, outcome.OutcomeReasonNeverSent, 0},
+		{"before the gate", submit("before the gate", "up", "charge", &before), outcome.StateCancelled, outcome.OutcomeReasonNeverSent, 0},
+		{"after the gate", submit("after the gate", "up", "charge", &after), outcome.StateUnresolved, outcome.OutcomeReasonNoResponse, 1},
+		{"keyed, after the gate", submit("keyed, after the gate", "up", "pay", &after), outcome.StateUnresolved, outcome.OutcomeReasonNoResponse, 1},
+	}
+	var others []uuid.UUID
+	for i := range 20 {
+		others = append(others, p.submit(t, order(fmt.Sprintf("other-%d", i), "pay")).ID)
+	}
+	for _, id := range others {
+		if c := p.final(t, id); c.State != outcome.StateSuccess {
+			t.Errorf("%s ended %s", c.Key, c.State)
+		}
+	}
+	for _, tt := range tests {
+		c := p.final(t, tt.id)
+		if c.State != tt.state || c.Outcome.Reason != tt.why || len(up.of(tt.name)) != tt.wire {
+			t.Errorf("%s: ended %s, %s, after %d requests; want %s, %s, %d", tt.name, c.State, c.Outcome.Reason, len(up.of(tt.name)), tt.state, tt.why, tt.wire)
+		}
+		list := p.attempts(t, tt.id)
+		if len(list) != 1 || !strings.Contains(list[0].Detail, "executor_error") {
+			t.Errorf("%s: attempts on record: %s", tt.name, evidences(list))
+		}
+	}
+	up.verify(t, pool)
+}
