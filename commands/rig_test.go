@@ -234,11 +234,7 @@ func (r *rig) finish(t testing.TB, id uuid.UUID, e ending, to outcome.State) {
 
 func (r *rig) tryFinish(ctx context.Context, id uuid.UUID, e ending, to outcome.State) error {
 	return r.inTx(ctx, id, func(tx pgx.Tx, c commands.Locked) ([]commands.Moved, error) {
-		_, err := tx.Exec(ctx, `
-			UPDATE attempts SET ended_at = $2, evidence = $3, category = $4, answer = $5, status = $6, reference = $7,
-				response_body = $8, response_headers = '{"Content-Type":["application/json"]}', wait_ms = $9
-			WHERE command_id = $1 AND ended_at IS NULL`,
-			id, c.Now, e.evidence, e.category, e.answer, e.status, e.reference, e.body, e.wait.Milliseconds())
+		err := closeAttempt(ctx, tx, c, e)
 		if err != nil {
 			return nil, err
 		}
@@ -252,6 +248,16 @@ func (r *rig) tryFinish(ctx context.Context, id uuid.UUID, e ending, to outcome.
 		}
 		return r.store.Move(ctx, tx, []commands.Move{m})
 	})
+}
+
+// closeAttempt records how the open attempt ended.
+func closeAttempt(ctx context.Context, tx pgx.Tx, c commands.Locked, e ending) error {
+	_, err := tx.Exec(ctx, `
+		UPDATE attempts SET ended_at = $2, evidence = $3, category = $4, answer = $5, status = $6, reference = $7,
+			response_body = $8, response_headers = '{"Content-Type":["application/json"]}', wait_ms = $9
+		WHERE command_id = $1 AND ended_at IS NULL`,
+		c.ID, c.Now, e.evidence, e.category, e.answer, e.status, e.reference, e.body, e.wait.Milliseconds())
+	return err
 }
 
 // closing is the outcome that the attempts on record give.
@@ -294,7 +300,7 @@ func (r *rig) events(t testing.TB, id uuid.UUID) []commands.Event {
 	return list
 }
 
-// quietly gives a context for cleanup and goroutines that outlive a step.
+// bounded gives a context that ends a wait that would never end.
 func bounded(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
