@@ -37,8 +37,8 @@ func (l *listener) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.Trace
 
 func (*listener) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// during is the first statement with the text that a call sends.
-func (l *listener) during(t *testing.T, text string, call func() error) statement {
+// all is everything that a call sends.
+func (l *listener) all(t *testing.T, call func() error) []statement {
 	t.Helper()
 	l.mu.Lock()
 	l.heard = nil
@@ -48,11 +48,34 @@ func (l *listener) during(t *testing.T, text string, call func() error) statemen
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	i := slices.IndexFunc(l.heard, func(s statement) bool { return strings.Contains(s.sql, text) })
+	return slices.Clone(l.heard)
+}
+
+// during is the first statement with the text that a call sends.
+func (l *listener) during(t *testing.T, text string, call func() error) statement {
+	t.Helper()
+	sent := l.all(t, call)
+	i := slices.IndexFunc(sent, func(s statement) bool { return strings.Contains(s.sql, text) })
 	if i < 0 {
 		t.Fatalf("no statement has %q", text)
 	}
-	return l.heard[i]
+	return sent[i]
+}
+
+// tracedPool is a pool whose statements are heard.
+func tracedPool(t *testing.T, heard *listener) *pgxpool.Pool {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(testkit.DatabaseURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.Tracer, config.MaxConns = heard, 4
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
 }
 
 // node is a node of a query plan.
@@ -108,17 +131,7 @@ func (r *rig) crowd(t *testing.T) {
 // than it returns, however many commands there are.
 func TestPlans(t *testing.T) {
 	heard := &listener{}
-	config, err := pgxpool.ParseConfig(testkit.DatabaseURL(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.ConnConfig.Tracer, config.MaxConns = heard, 4
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	r := newRigOn(t, pool)
+	r := newRigOn(t, tracedPool(t, heard))
 	r.crowd(t)
 	list := func(f commands.Filter) func() error {
 		return func() error {
