@@ -3,6 +3,7 @@
 package testkit
 
 import (
+	"errors"
 	"net"
 	"strconv"
 	"syscall"
@@ -32,13 +33,20 @@ func fullListener(t testing.TB) (address string, fill int) {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), 16
 }
 
+// smallSegment makes a client's kernel keep its own buffer small, too, which it
+// measures in segments.
+const smallSegment = 536
+
 // smallBuffer is a listener's Control function: its connections take in at most
-// about that many bytes that nobody has read.
+// about that many bytes that nobody has read, and clients keep less than 128 KiB of
+// what does not fit.
 func smallBuffer(bytes int) func(network, address string, conn syscall.RawConn) error {
 	return func(_, _ string, conn syscall.RawConn) error {
 		var fail error
 		err := conn.Control(func(fd uintptr) {
-			fail = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, bytes)
+			fail = errors.Join(
+				syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, bytes),
+				syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, smallSegment))
 		})
 		if err != nil {
 			return err
