@@ -57,7 +57,7 @@ func (s *Store) begin(ctx context.Context, tx pgx.Tx, epoch int64, starts []Star
 		moves   []commands.Move
 	)
 	for i, start := range starts {
-		v, err := s.mayBegin(ctx, tx, sc, start)
+		v, err := s.mayBegin(ctx, sc, start)
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +101,7 @@ func refuse(why string, again time.Duration) verdict {
 }
 
 // mayBegin asks everything that could stand in the way, under the row lock.
-func (s *Store) mayBegin(ctx context.Context, tx pgx.Tx, sc *scene, start Start) (verdict, error) {
+func (s *Store) mayBegin(ctx context.Context, sc *scene, start Start) (verdict, error) {
 	c, ok := sc.commands[start.CommandID]
 	up := sc.upstreams[c.UpstreamID]
 	switch {
@@ -131,7 +131,7 @@ func (s *Store) mayBegin(ctx context.Context, tx pgx.Tx, sc *scene, start Start)
 	facts.Draining = s.draining()
 	switch d := outcome.MayStart(facts); d.Verdict {
 	case outcome.VerdictRetry:
-		return s.mayRetry(ctx, tx, c)
+		return verdict{move: &commands.Move{Command: c, To: outcome.StateExecuting, Attempts: c.Attempts + 1}}, nil
 	case outcome.VerdictHandBack:
 		return refuse("this process is draining", recheck), nil
 	default:
@@ -150,28 +150,6 @@ func (s *Store) mayBegin(ctx context.Context, tx pgx.Tx, sc *scene, start Start)
 			},
 		}, nil
 	}
-}
-
-// mayRetry takes the token that a command waited for; every other attempt
-// starts at once.
-func (s *Store) mayRetry(ctx context.Context, tx pgx.Tx, c commands.Locked) (verdict, error) {
-	open := verdict{move: &commands.Move{Command: c, To: outcome.StateExecuting, Attempts: c.Attempts + 1}}
-	if c.WaitFor == nil || *c.WaitFor != commands.WaitRetryToken {
-		return open, nil
-	}
-	buckets, err := s.lockBuckets(ctx, tx, []int64{c.UpstreamID})
-	if err != nil {
-		return verdict{}, err
-	}
-	b := buckets[c.UpstreamID]
-	if b.take() {
-		return open, s.storeBuckets(ctx, tx, buckets)
-	}
-	next := c.Now.Add(b.nextIn())
-	return verdict{
-		refusal: &Refusal{Why: "no retry token", Again: b.nextIn()},
-		move:    &commands.Move{Command: c, To: outcome.StatePending, Attempts: c.Attempts, NextAttemptAt: next, WaitFor: commands.WaitRetryToken},
-	}, nil
 }
 
 // look reads all of it in one round trip. The lease is held against a reaper

@@ -14,10 +14,12 @@ import (
 
 // bucket is an upstream's retry budget under its row lock. It starts full, is
 // refilled by a share of the real first attempts and by a small floor a second,
-// and pays for every retry.
+// and pays for every retry. Whoever has to wait for a token owns the next one
+// that nobody waits for: all of them trying at once would knock at the door of
+// an upstream that is to be spared.
 type bucket struct {
 	upstreamID     int64
-	tokens         float64
+	tokens         float64   // below 0 are those that commands wait for
 	at             time.Time // of the database, when the floor was last credited
 	now            time.Time
 	budget         upstreams.Budget
@@ -27,16 +29,8 @@ type bucket struct {
 // forever stands for a token that never comes by itself.
 const forever = 365 * 24 * time.Hour
 
-// take pays one token, if there is one.
-func (b *bucket) take() bool {
-	if b.tokens < 1 {
-		return false
-	}
-	b.tokens--
-	return true
-}
-
-// nextIn is how long the floor alone needs for a whole token.
+// nextIn is how long the floor alone needs for a whole token beyond those that
+// are promised.
 func (b *bucket) nextIn() time.Duration {
 	if b.tokens >= 1 {
 		return 0

@@ -262,7 +262,8 @@ func (e *ending) endedAt() time.Time {
 }
 
 // decide asks the rules about every item. Those that want to retry pay from
-// their upstream's budget, one after the other, and may be told to wait.
+// their upstream's budget, one after the other; where it is empty they may wait
+// for a token of their own.
 func (s *Store) decide(ctx context.Context, tx pgx.Tx, list []*ending) error {
 	var charged []int64
 	for _, e := range list {
@@ -273,7 +274,7 @@ func (s *Store) decide(ctx context.Context, tx pgx.Tx, list []*ending) error {
 		if err != nil {
 			return err
 		}
-		e.tokens = up.BudgetTokens // a moment old, unless the decision has to pay
+		e.tokens = max(0, up.BudgetTokens) // a moment old, unless the decision has to pay
 		e.prepare()
 		e.decision = outcome.Decide(e.facts)
 		if e.decision.Verdict == outcome.VerdictRetry || e.report.Status == 429 {
@@ -297,11 +298,12 @@ func (s *Store) decide(ctx context.Context, tx pgx.Tx, list []*ending) error {
 		}
 		if e.decision.Verdict == outcome.VerdictRetry {
 			e.facts.BudgetTokens, e.facts.NextTokenIn = b.tokens, b.nextIn()
-			if e.decision = outcome.Decide(e.facts); e.decision.Verdict == outcome.VerdictRetry {
-				b.take()
+			switch e.decision = outcome.Decide(e.facts); e.decision.Verdict {
+			case outcome.VerdictRetry, outcome.VerdictWaitBudget:
+				b.tokens--
 			}
 		}
-		e.tokens = b.tokens
+		e.tokens = max(0, b.tokens)
 		if err := s.throttle(ctx, e, b); err != nil {
 			return err
 		}

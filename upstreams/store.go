@@ -27,7 +27,7 @@ type Upstream struct {
 	PausedBy       string
 	PausedReason   string
 	ThrottledUntil *time.Time
-	BudgetTokens   float64 // of the retry budget
+	BudgetTokens   float64 // left in the retry budget; 0 also where commands wait for tokens
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
 }
@@ -280,7 +280,7 @@ func (s *Store) withProfile(ctx context.Context, row upstreamRow) (Upstream, err
 	return Upstream{
 		ID: row.ID, Tenant: row.Tenant, Name: row.Name, Version: row.Version, Profile: p,
 		PausedAt: row.PausedAt, PausedBy: row.PausedBy, PausedReason: row.PausedReason,
-		ThrottledUntil: row.ThrottledUntil, BudgetTokens: row.BudgetTokens,
+		ThrottledUntil: row.ThrottledUntil, BudgetTokens: max(0, row.BudgetTokens),
 		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}, nil
 }
