@@ -1,7 +1,7 @@
 package commands
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -22,8 +22,8 @@ import (
 // batches cannot lock each other out.
 func (s *Store) accept(ctx context.Context, tx pgx.Tx, items []*entry) ([]groupcommit.Result[Accepted], error) {
 	ordered := slices.Clone(items)
-	slices.SortFunc(ordered, func(a, b *entry) int {
-		return bytes.Compare([]byte(a.sub.Tenant+"\x00"+a.sub.Key), []byte(b.sub.Tenant+"\x00"+b.sub.Key))
+	slices.SortStableFunc(ordered, func(a, b *entry) int { // stable: of twins the first that came wins
+		return cmp.Or(cmp.Compare(a.sub.Tenant, b.sub.Tenant), cmp.Compare(a.sub.Key, b.sub.Key))
 	})
 	fresh, err := s.insert(ctx, tx, ordered)
 	if err != nil {
@@ -164,18 +164,10 @@ func (s *Store) queueUnclaimed(ctx context.Context, tx pgx.Tx, list []*entry, fr
 	var waiting []queued
 	for _, e := range list {
 		if row, ok := fresh[e.id]; ok && e.claim == nil {
-			waiting = append(waiting, queued{e.id, e.upstream.ID, priorityOf(e.sub.Priority.Number()), row.NextAttemptAt})
+			waiting = append(waiting, queued{e.id, e.upstream.ID, priorityOf(e.sub.Priority.Number()), row.NextAttemptAt, row.CreatedAt})
 		}
 	}
 	return s.queue(ctx, tx, waiting)
-}
-
-// queued is a pending command that needs a job.
-type queued struct {
-	id         uuid.UUID
-	upstreamID int64
-	priority   Priority
-	due        time.Time
 }
 
 // queue inserts jobs for pending commands and makes them their keepers.
@@ -185,7 +177,7 @@ func (s *Store) queue(ctx context.Context, tx pgx.Tx, list []queued) error {
 	}
 	params := make([]river.InsertManyParams, len(list))
 	for i, q := range list {
-		params[i], _ = jobFor(outcome.StatePending, q.id, q.upstreamID, q.priority, q.due)
+		params[i], _ = jobFor(outcome.StatePending, q)
 	}
 	results, err := s.jobs.InsertManyTx(ctx, tx, params)
 	if err != nil {

@@ -66,7 +66,7 @@ func (s *Store) requeue(ctx context.Context, tx Tx, rows pgx.Rows) (int, error) 
 	}
 	waiting := make([]queued, len(list))
 	for i, c := range list {
-		waiting[i] = queued{c.ID, c.UpstreamID, priorityOf(int(c.Priority)), *c.NextAttemptAt}
+		waiting[i] = queued{c.ID, c.UpstreamID, priorityOf(int(c.Priority)), *c.NextAttemptAt, c.Now}
 	}
 	return len(list), s.queue(ctx, tx, waiting)
 }

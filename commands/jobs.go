@@ -29,23 +29,32 @@ const jobAttempts = 32767
 // rules are narrower than ours.
 func QueueFor(upstreamID int64) string { return "u" + strconv.FormatInt(upstreamID, 10) }
 
+// queued is a command that needs a job.
+type queued struct {
+	id         uuid.UUID
+	upstreamID int64
+	priority   Priority
+	due        time.Time
+	now        time.Time // of the database, whose clock due is measured by
+}
+
 // jobFor is the only place that says what a state waits for. An executing
 // command is looked after by its attempt's lease; a final one waits for nothing
 // (unresolved ones keep their place in the data until lookups exist).
-func jobFor(state outcome.State, id uuid.UUID, upstreamID int64, p Priority, due time.Time) (river.InsertManyParams, bool) {
+func jobFor(state outcome.State, q queued) (river.InsertManyParams, bool) {
 	if state != outcome.StatePending {
 		return river.InsertManyParams{}, false
 	}
-	if !due.After(time.Now()) {
-		due = time.Time{} // available at once; any other time would wait for River's scheduler
+	if !q.due.After(q.now) {
+		q.due = time.Time{} // available at once; any other time would wait for River's scheduler
 	}
 	return river.InsertManyParams{
-		Args: AttemptArgs{ID: id},
+		Args: AttemptArgs{ID: q.id},
 		InsertOpts: &river.InsertOpts{
 			MaxAttempts: jobAttempts,
-			Priority:    p.Number(),
-			Queue:       QueueFor(upstreamID),
-			ScheduledAt: due,
+			Priority:    q.priority.Number(),
+			Queue:       QueueFor(q.upstreamID),
+			ScheduledAt: q.due,
 		},
 	}, true
 }

@@ -161,7 +161,8 @@ func (s *Store) enqueue(ctx context.Context, tx Tx, moves []Move) ([]*int64, err
 		places []int
 	)
 	for i, m := range moves {
-		p, ok := jobFor(m.To, m.Command.ID, m.Command.UpstreamID, priorityOf(int(m.Command.Priority)), m.NextAttemptAt)
+		c := m.Command
+		p, ok := jobFor(m.To, queued{c.ID, c.UpstreamID, priorityOf(int(c.Priority)), m.NextAttemptAt, c.Now})
 		if !ok {
 			continue
 		}

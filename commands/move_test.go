@@ -257,6 +257,13 @@ func TestJobsFollowTheState(t *testing.T) {
 	if state, _ := job(id); state != "available" {
 		t.Errorf("due: job %s", state)
 	}
+	r.move(t, id, func(c commands.Locked) commands.Move {
+		c.Now = c.Now.Add(time.Hour) // the database's clock is ahead of ours
+		return into(outcome.StatePending)(c)
+	})
+	if state, _ := job(id); state != "available" {
+		t.Errorf("due by the database's clock: job %s", state)
+	}
 	r.move(t, id, into(outcome.StateCancelled))
 	if state, _ := job(id); state != "" {
 		t.Errorf("a final command has a job, %s", state)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -160,7 +161,7 @@ func (s *Store) prepare(ctx context.Context, sub Submission) (*entry, error) {
 // one attempt is refused: the command could only be cancelled.
 func (e *entry) setTimes(p *upstreams.Profile, op *upstreams.Operation, now time.Time) error {
 	sub, window := e.sub, op.Policy().MinAttemptWindow
-	if sub.Priority != "" && priorityOf(sub.Priority.Number()) != sub.Priority {
+	if sub.Priority != "" && !slices.Contains(Priorities(), sub.Priority) {
 		return invalid("/priority", "unknown_priority", "The priority is high, normal or low, not %q.", sub.Priority)
 	}
 	start := now
@@ -255,7 +256,10 @@ func (e *entry) commandOf() Command {
 		CreatedAt: a.CreatedAt, Deadline: a.Deadline, NotBefore: e.sub.NotBefore, NextAttemptAt: &a.Due, Metadata: e.sub.Metadata,
 		Record: Record{Record: outcome.RecordOf(outcome.IdempotencyNone, nil), Identity: e.request.Identity},
 	}
-	if a.Due.After(a.CreatedAt) {
+	switch {
+	case e.upstream.PausedAt != nil:
+		c.Waiting = &Waiting{For: WaitPaused}
+	case a.Due.After(a.CreatedAt):
 		c.Waiting = &Waiting{For: WaitNotBefore, Until: &a.Due}
 	}
 	return c

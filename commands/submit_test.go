@@ -419,6 +419,17 @@ func TestTimes(t *testing.T) {
 
 func created(c commands.Command) time.Time { return c.CreatedAt }
 
+// TestAcceptedWhilePaused: the caller is told at once that nothing is sent.
+func TestAcceptedWhilePaused(t *testing.T) {
+	r := newRig(t)
+	if _, err := r.ups.Pause(t.Context(), tenant, "up", "maintenance", "test"); err != nil {
+		t.Fatal(err)
+	}
+	if c := r.submit(t, submission("k", "pay")); c.Waiting == nil || c.Waiting.For != commands.WaitPaused {
+		t.Errorf("waits for %+v", c.Waiting)
+	}
+}
+
 func TestPriorities(t *testing.T) {
 	r := newRig(t)
 	for given, want := range map[commands.Priority]commands.Priority{
