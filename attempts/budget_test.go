@@ -1,11 +1,9 @@
 package attempts_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -130,46 +128,6 @@ func TestTokensHoldDialsBack(t *testing.T) {
 	}
 	if n := int(dials.asked.Load()); n != len(up.all()) {
 		t.Errorf("%d dials for %d requests", n, len(up.all()))
-	}
-	up.verify(t, pool)
-}
-
-// TestPermitsAreShared: two processes keep one limit between them.
-func TestPermitsAreShared(t *testing.T) {
-	t.Parallel()
-	pool := database(t)
-	var (
-		now, most atomic.Int32
-		release   = make(chan struct{})
-	)
-	up := newLedger(t, func(w http.ResponseWriter, r *http.Request, _ string, _ int) {
-		if n := now.Add(1); n > most.Load() {
-			most.Store(n)
-		}
-		defer now.Add(-1)
-		if hang(r, release) {
-			reply(w, 201, paid)
-		}
-	})
-	front := startProcess(t, pool, options{idle: true})
-	front.apply(t, brief("up", up.URL, time.Minute, "limits: {max_in_flight: 4}"))
-	a := startProcess(t, pool, options{})
-	b := startProcess(t, pool, options{})
-	if err := a.engine.Refresh(context.Background()); err != nil { // a has seen b
-		t.Fatal(err)
-	}
-	var ids []uuid.UUID
-	for i := range 16 {
-		ids = append(ids, []*process{a, b, front}[i%3].submit(t, order(fmt.Sprintf("k%d", i), "pay")).ID)
-	}
-	eventually(t, "all permits in use", func() bool { return now.Load() == 4 })
-	a.waitsFor(t, ids[len(ids)-1], commands.WaitPermit)
-	close(release)
-	for _, id := range ids {
-		a.final(t, id)
-	}
-	if most.Load() > 4 {
-		t.Errorf("%d in flight at once", most.Load())
 	}
 	up.verify(t, pool)
 }
