@@ -143,22 +143,6 @@ func insertColumns(list []*entry) []any {
 	}
 }
 
-// column picks one column of a batch.
-func column[R, T any](rows []R, pick func(R) T) []T {
-	values := make([]T, len(rows))
-	for i, r := range rows {
-		values[i] = pick(r)
-	}
-	return values
-}
-
-func notNil(m map[string]string) map[string]string {
-	if m == nil {
-		return map[string]string{}
-	}
-	return m
-}
-
 // queueUnclaimed gives every new command that no process claims its job.
 func (s *Store) queueUnclaimed(ctx context.Context, tx pgx.Tx, list []*entry, fresh map[uuid.UUID]freshRow) error {
 	var waiting []queued

@@ -2,13 +2,10 @@ package commands
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
-	"executor/internal/groupcommit"
 	"executor/outcome"
 )
 
@@ -84,75 +81,4 @@ func (s *Store) requestCancel(ctx context.Context, tx Tx, c *Locked, actor strin
 	return insertEvent(ctx, tx, OutcomeEvent{
 		CommandID: c.ID, Tenant: c.Tenant, Number: c.Version, Type: "command.cancel_requested", At: c.Now, Actor: actor,
 	})
-}
-
-// CloseOverdue closes pending commands whose deadline has passed, wherever they
-// wait, and returns how many there were.
-func (s *Store) CloseOverdue(ctx context.Context) (int, error) {
-	var moved []Moved
-	err := s.commit(ctx, func(ctx context.Context, tx Tx) error {
-		rows, err := tx.Query(ctx, `
-			SELECT `+lockedColumns+` FROM commands
-			WHERE next_attempt_at IS NOT NULL AND deadline <= now()
-			ORDER BY deadline LIMIT 500 FOR UPDATE SKIP LOCKED`)
-		if err != nil {
-			return fmt.Errorf("find overdue commands: %w", err)
-		}
-		overdue, err := pgx.CollectRows(rows, pgx.RowToStructByName[Locked])
-		if err != nil {
-			return fmt.Errorf("find overdue commands: %w", err)
-		}
-		moved, _, err = s.closePending(ctx, tx, overdue, outcome.DecidedByDeadline, "")
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	s.Changed(moved)
-	return len(moved), nil
-}
-
-// closePending ends pending commands that a cancel or the deadline stops, by
-// what their attempts say.
-func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, by outcome.DecidedBy, actor string) ([]Moved, []outcome.State, error) {
-	ids := make([]uuid.UUID, len(list))
-	for i, c := range list {
-		ids[i] = c.ID
-	}
-	history, err := s.History(ctx, tx, ids)
-	if err != nil {
-		return nil, nil, err
-	}
-	moves := make([]Move, len(list))
-	states := make([]outcome.State, len(list))
-	for i, c := range list {
-		contract, err := s.contract(ctx, c.UpstreamID, c.ProfileVersion, c.Operation)
-		if err != nil {
-			return nil, nil, err
-		}
-		reason := outcome.ReasonDeadline
-		if c.CancelRequestedAt != nil {
-			reason = outcome.ReasonCancelRequested
-		}
-		out := outcome.Close(outcome.Facts{
-			Operation: contract, CancelRequested: c.CancelRequestedAt != nil, Attempts: attemptsOf(history[c.ID]),
-		})
-		moves[i] = Move{
-			Command: c, To: out.State, Attempts: c.Attempts, Actor: actor,
-			Outcome: FinalOf(out, reason, by, history[c.ID]),
-		}
-		states[i] = out.State
-	}
-	moved, err := s.Move(ctx, tx, moves)
-	return moved, states, err
-}
-
-// commit runs fn in a transaction. An error that is not about the command
-// itself is ErrUnavailable: whoever asked may ask again.
-func (s *Store) commit(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error {
-	err := groupcommit.Commit(ctx, s.pool, func(tx Tx) error { return fn(ctx, tx) })
-	if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) || errors.Is(err, context.Canceled) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }

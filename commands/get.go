@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -192,30 +191,4 @@ func (s *Store) results(ctx context.Context, done []commandRow) (map[uuid.UUID]R
 		return nil, fmt.Errorf("read results: %w", err)
 	}
 	return results, nil
-}
-
-// boundTo finds the command that a key is bound to, and its field hashes.
-func (s *Store) boundTo(ctx context.Context, tenant, key string) (uuid.UUID, []byte, error) {
-	var (
-		id     uuid.UUID
-		hashes []byte
-	)
-	err := s.pool.QueryRow(ctx, `
-		SELECT c.id, r.field_hashes FROM commands c JOIN command_requests r ON r.command_id = c.id
-		WHERE c.tenant = $1 AND c.idempotency_key = $2`, tenant, key).Scan(&id, &hashes)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return id, nil, ErrNotFound
-	}
-	if err != nil {
-		return id, nil, unavailable("look up key", err)
-	}
-	return id, hashes, nil
-}
-
-// unavailable wraps a failed read: whoever asked may ask again.
-func unavailable(what string, err error) error {
-	if errors.Is(err, context.Canceled) {
-		return err
-	}
-	return fmt.Errorf("%w: %s: %w", ErrUnavailable, what, err)
 }

@@ -129,14 +129,6 @@ func moveColumns(moves []Move) []any {
 	}
 }
 
-// onlyIf is a column that is NULL unless the condition holds.
-func onlyIf[T any](condition bool, value T) *T {
-	if !condition {
-		return nil
-	}
-	return &value
-}
-
 func (m Move) outcomeColumn() *string {
 	if m.Outcome == nil {
 		return nil
