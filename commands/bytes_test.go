@@ -49,6 +49,24 @@ func TestBodiesAreKeptByteForByte(t *testing.T) {
 	}
 }
 
+// TestTheBytesAreTheRequest: the same document in other bytes is another request,
+// and never a second command.
+func TestTheBytesAreTheRequest(t *testing.T) {
+	r := newRig(t)
+	s := submission("k", "charge")
+	s.Body = []byte(`{"amount":1,"to":"é"}`)
+	c := r.submit(t, s)
+	for _, body := range []string{
+		`{"to":"é","amount":1}`, `{"amount": 1,"to":"é"}`, `{"amount":1.0,"to":"é"}`, `{"amount":1e0,"to":"é"}`, `{"amount":1,"to":"\u00e9"}`, "{\"amount\":1,\"to\":\"e\u0301\"}",
+	} {
+		s.Body = []byte(body)
+		var m *commands.KeyMismatch
+		if _, err := r.store.Submit(t.Context(), s); !errors.As(err, &m) || m.CommandID != c.ID || len(m.Differs) != 1 || m.Differs[0] != "body" {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}
+
 // TestEmptyBodyIsNotNoBody: an operation that sends raw bytes may send none of
 // them, but is not submitted without a body.
 func TestEmptyBodyIsNotNoBody(t *testing.T) {

@@ -247,6 +247,16 @@ func TestJobsFollowTheState(t *testing.T) {
 	if state, _ := job(id); state != "" {
 		t.Errorf("an executing command has a job, %s", state)
 	}
+	rolledBack := errors.New("rolled back")
+	err := r.inTx(t.Context(), id, func(tx pgx.Tx, c commands.Locked) ([]commands.Moved, error) {
+		if _, err := r.store.Move(t.Context(), tx, []commands.Move{into(outcome.StatePending)(c)}); err != nil {
+			t.Error(err)
+		}
+		return nil, rolledBack
+	})
+	if n := r.count(t, `SELECT count(*) FROM river_job`); !errors.Is(err, rolledBack) || n != 1 {
+		t.Errorf("%d jobs after a step that was rolled back, %v", n, err)
+	}
 	r.move(t, id, func(c commands.Locked) commands.Move {
 		return commands.Move{Command: c, To: outcome.StatePending, Attempts: 1, NextAttemptAt: c.Now.Add(time.Hour), WaitFor: commands.WaitBackoff}
 	})

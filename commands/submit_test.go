@@ -336,6 +336,13 @@ func TestInvalidSubmissions(t *testing.T) {
 		{"timeout negative", "/timeout", "no_room", func(s *commands.Submission) { s.Timeout = -time.Hour }},
 		{"no body", "/body", "required", func(s *commands.Submission) { s.Body, s.HasBody = nil, false }},
 		{"empty body", "/body", "invalid", func(s *commands.Submission) { s.Body = nil }},
+		{"body is no JSON", "/body", "invalid", func(s *commands.Submission) { s.Body = []byte(`{"amount":`) }},
+		{"body is no UTF-8", "/body", "invalid", func(s *commands.Submission) { s.Body = []byte("{\"a\":\"\xff\"}") }},
+		{"body names a member twice", "/body", "invalid", func(s *commands.Submission) { s.Body = []byte(`{"amount":1,"amount":2}`) }},
+		{"body is too deep", "/body", "invalid", func(s *commands.Submission) {
+			s.Body = []byte(strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000))
+		}},
+		{"body is of another kind", "/content_type", "invalid", func(s *commands.Submission) { s.ContentType = "text/plain" }},
 		{"no key", "/idempotency_key", "required", func(s *commands.Submission) { s.Key = "" }},
 		{"key too long for the upstream", "/idempotency_key", "too_long", func(s *commands.Submission) { s.Key = strings.Repeat("k", 41) }},
 		{"parameter missing", "/params/account", "required", func(s *commands.Submission) { s.Params = nil }},
