@@ -42,7 +42,8 @@ func lostAttempts(list []account) int {
 // way, sends nothing twice that must not be, and finishes all of it.
 func TestOneProcessIsKilled(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t, testkit.Database(t), conditions{})
+	// An attempt that long outlasts its takeover: nothing may start beside it.
+	f := startFleet(t, testkit.Database(t), conditions{total: 20 * time.Second})
 	l := f.load(commandsInTrouble, 8*time.Millisecond)
 	l.reached(commandsInTrouble / 3)
 	victim := f.node(0)
