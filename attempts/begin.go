@@ -152,6 +152,10 @@ func (s *Store) mayBegin(ctx context.Context, sc *scene, start Start) (verdict, 
 	}
 }
 
+// standstill asks whether this process sends nothing: the deployment is frozen,
+// the database was promoted under it, or the data is another deployment's.
+const standstill = `SELECT frozen_at IS NOT NULL OR timeline <> ` + timelineSQL + ` OR ($1 <> '' AND id <> $1) FROM deployment`
+
 // look reads all of it in one round trip. The lease is held against a reaper
 // by a key-share lock, which its own renewal does not disturb.
 func (s *Store) look(ctx context.Context, tx pgx.Tx, epoch int64, starts []Start) (*scene, error) {
@@ -166,7 +170,7 @@ func (s *Store) look(ctx context.Context, tx pgx.Tx, epoch int64, starts []Start
 		}
 		return nil
 	})
-	batch.Queue(`SELECT frozen_at IS NOT NULL OR timeline <> ` + timelineSQL + ` FROM deployment`).QueryRow(func(row pgx.Row) error { return row.Scan(&sc.frozen) })
+	batch.Queue(standstill, s.expected).QueryRow(func(row pgx.Row) error { return row.Scan(&sc.frozen) })
 	s.commands.QueueLock(batch, ids, func(list map[uuid.UUID]commands.Locked) { sc.commands = list })
 	batch.Queue(`
 		SELECT id, paused_at, throttled_until, budget_tokens, budget_at FROM upstreams

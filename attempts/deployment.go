@@ -34,8 +34,12 @@ type DeploymentState struct {
 	Doubtful     bool // a promotion or a restore: on resume everything unfinished counts as possibly sent
 }
 
-// Frozen reports whether nothing is sent.
+// Frozen reports whether nobody sends.
 func (d DeploymentState) Frozen() bool { return d.FrozenAt != nil }
+
+// Foreign reports whether the data is another deployment's than this process's,
+// which then sends nothing.
+func (d DeploymentState) Foreign() bool { return d.Expected != "" && d.ID != d.Expected }
 
 // Deployment guards the data against being used by two: a copy of production
 // sends nothing, and neither does a database that may have lost its tail.
@@ -97,8 +101,9 @@ func (d *Deployment) freeze(ctx context.Context, actor, reason string, doubtful 
 }
 
 // Check is asked once at the start of a process. It freezes what must not send:
-// a copy of another deployment's data, a database that was promoted or restored
-// since it last sent, or any on request.
+// a database that was promoted or restored since it last sent, or any on request.
+// Data of another deployment is left alone: a process does not send with it until
+// somebody adopts it.
 func (d *Deployment) Check(ctx context.Context, instance string, frozen bool) (DeploymentState, error) {
 	s, err := d.Show(ctx)
 	if err != nil {
@@ -112,9 +117,8 @@ func (d *Deployment) Check(ctx context.Context, instance string, frozen bool) (D
 		return s, fmt.Errorf("compare the database's identity: %w", err)
 	}
 	switch {
-	case s.ID != d.expected:
-		reason := fmt.Sprintf("the data belongs to deployment %q and this process to %q: adopt it, if it is no copy", s.ID, d.expected)
-		err = d.freeze(ctx, instance, reason, true)
+	case s.Foreign(): // this process alone sends nothing: a wrong id must not stop the owner's
+		return s, nil
 	case moved:
 		err = d.freeze(ctx, instance, "the database was promoted or restored since it last sent: what was committed last may be lost", true)
 	case frozen:
@@ -126,8 +130,9 @@ func (d *Deployment) Check(ctx context.Context, instance string, frozen bool) (D
 	return d.Show(ctx)
 }
 
-// Adopt makes the data this deployment's own. It stays frozen, if it is; Resume
-// lets it send.
+// Adopt makes the data this deployment's own. Data that was another's is frozen
+// and in doubt from then on, since its owner may have sent what it holds
+// unfinished; Resume lets it send.
 func (d *Deployment) Adopt(ctx context.Context, actor string) (DeploymentState, error) {
 	if d.expected == "" {
 		return DeploymentState{}, ErrNoDeployment
@@ -135,7 +140,13 @@ func (d *Deployment) Adopt(ctx context.Context, actor string) (DeploymentState, 
 	_, err := d.pool.Exec(ctx, `
 		INSERT INTO deployment (id, system_identifier, timeline)
 		SELECT $1, s.system_identifier::text, `+timelineSQL+` FROM pg_control_system() s
-		ON CONFLICT (only_row) DO UPDATE SET id = excluded.id`, d.expected)
+		ON CONFLICT (only_row) DO UPDATE SET
+			id = excluded.id,
+			frozen_at = CASE WHEN deployment.id = excluded.id THEN deployment.frozen_at ELSE coalesce(deployment.frozen_at, clock_timestamp()) END,
+			frozen_by = CASE WHEN deployment.id = excluded.id THEN deployment.frozen_by ELSE $2 END,
+			frozen_reason = CASE WHEN deployment.id = excluded.id THEN deployment.frozen_reason
+				ELSE 'adopted from deployment ' || deployment.id || ', which may have sent what is unfinished here' END,
+			doubtful = deployment.doubtful OR deployment.id <> excluded.id`, d.expected, actor)
 	if err != nil {
 		return DeploymentState{}, fmt.Errorf("adopt deployment %q: %w", d.expected, err)
 	}

@@ -42,7 +42,7 @@ func (e *Engine) creditBudgets(ctx context.Context) error {
 // recoverOwn closes open attempts of this process that it does not have in
 // flight: the trace of a fault of our own. Whether they were sent is not known.
 func (e *Engine) recoverOwn(ctx context.Context) error {
-	open, err := e.store.OpenUnder(ctx, e.lease.instance)
+	open, err := e.store.OpenUnder(ctx, e.lease.Epochs())
 	if err != nil {
 		return err
 	}

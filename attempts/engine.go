@@ -95,6 +95,7 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 	}
 	e.lease = NewLease(c.Pool, c.Instance, c.LeaseTTL, c.Log)
 	e.store = NewStore(c.Pool, c.Commands, c.Upstreams, e.lease)
+	e.store.expected = c.Expected
 	e.deployment = NewDeployment(c.Pool, c.Expected, e.store)
 	e.metrics = newMetrics(c.Registry)
 	var err error
@@ -228,8 +229,8 @@ func (e *Engine) refresh(ctx context.Context) error {
 		now    time.Time
 	)
 	err = e.pool.QueryRow(ctx, `
-		SELECT coalesce((SELECT frozen_at IS NOT NULL FROM deployment), false), clock_timestamp(),
-			(SELECT count(*) FROM leases WHERE ended_at IS NULL AND expires_at > clock_timestamp())`).Scan(&frozen, &now, &lives)
+		SELECT coalesce((SELECT frozen_at IS NOT NULL OR ($1 <> '' AND id <> $1) FROM deployment), false), clock_timestamp(),
+			(SELECT count(*) FROM leases WHERE ended_at IS NULL AND expires_at > clock_timestamp())`, e.store.expected).Scan(&frozen, &now, &lives)
 	if err != nil {
 		return fmt.Errorf("read freeze and leases: %w", err)
 	}

@@ -92,6 +92,8 @@ type openRow struct {
 	Epoch     int64
 	StartedAt time.Time
 	LatestEnd time.Time
+
+	RefreshedAuth bool
 }
 
 // gather locks the commands, applies the fence and reads what came before.
@@ -104,7 +106,7 @@ func (s *Store) gather(ctx context.Context, tx pgx.Tx, reports []Report, results
 	batch := &pgx.Batch{}
 	s.commands.QueueLock(batch, ids, func(list map[uuid.UUID]commands.Locked) { locked = list })
 	batch.Queue(`
-		SELECT command_id, number, epoch, started_at, latest_end FROM attempts
+		SELECT command_id, number, epoch, started_at, latest_end, refreshed_auth FROM attempts
 		WHERE command_id = ANY($1) AND ended_at IS NULL`, ids).Query(func(rows pgx.Rows) error {
 		list, err := pgx.CollectRows(rows, pgx.RowToStructByName[openRow])
 		for _, o := range list {
@@ -172,6 +174,9 @@ func (e *ending) admit(known bool, open map[uuid.UUID]openRow) error {
 		return ErrFenced
 	}
 	e.startedAt, e.latestEnd = o.StartedAt, o.LatestEnd
+	if e.report.Lost { // it may have used up the one refresh
+		e.report.RefreshedAuth = o.RefreshedAuth
+	}
 	return nil
 }
 

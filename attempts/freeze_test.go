@@ -85,15 +85,15 @@ func TestForeignData(t *testing.T) {
 	ctx := context.Background()
 	copied := attempts.OpenDeployment(pool, "staging", front.commands, front.ups)
 	state, err := copied.Check(ctx, "test", false)
-	if err != nil || !state.Frozen() || !state.Doubtful {
+	if err != nil || !state.Foreign() || state.Frozen() {
 		t.Fatalf("after the check: %+v, %v", state, err)
 	}
-	p := startProcess(t, pool, options{})
+	p := startProcess(t, pool, options{expected: "staging"})
 	p.waitsFor(t, unkeyed, commands.WaitFrozen)
 	if _, err := copied.Resume(ctx, "test"); !errors.Is(err, attempts.ErrOtherDeployment) {
 		t.Errorf("resume before it was adopted: %v", err)
 	}
-	if state, err := copied.Adopt(ctx, "test"); err != nil || !state.Frozen() {
+	if state, err := copied.Adopt(ctx, "test"); err != nil || !state.Frozen() || !state.Doubtful || state.Foreign() {
 		t.Errorf("after it was adopted: %+v, %v", state, err)
 	}
 	if _, err := copied.Resume(ctx, "test"); err != nil {

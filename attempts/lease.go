@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,6 +24,7 @@ type Lease struct {
 
 	mu        sync.Mutex
 	epoch     int64
+	epochs    []int64 // all this process ever held
 	until     time.Time // monotonic clock
 	wall      time.Time // wall clock: a suspended machine's monotonic clock stands still
 	unbroken  time.Time // held without a gap since
@@ -159,6 +161,9 @@ func (l *Lease) hold(epoch int64, asked, renewed time.Time) {
 	if l.epoch != epoch || !asked.Before(l.until) {
 		l.unbroken = asked
 	}
+	if l.epoch != epoch {
+		l.epochs = append(l.epochs, epoch)
+	}
 	l.epoch, l.renewedAt = epoch, renewed
 	l.until, l.wall = asked.Add(l.ttl), asked.Round(0).Add(l.ttl)
 }
@@ -169,6 +174,14 @@ func (l *Lease) Held() (epoch int64, until time.Time, ok bool) {
 	defer l.mu.Unlock()
 	now := time.Now()
 	return l.epoch, l.until, l.epoch != 0 && !l.rewound && now.Before(l.until) && now.Round(0).Before(l.wall)
+}
+
+// Epochs are all that this process ever held. An instance's name says less: a
+// process may have taken over the name of a dead one.
+func (l *Lease) Epochs() []int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.epochs)
 }
 
 // Steady reports whether the lease was held without a gap for one lease time.

@@ -26,13 +26,14 @@ import (
 type work struct {
 	commands.Prepared
 	attempts  int            // on record
-	last      outcome.Reason // of the last one
+	last      outcome.Reason // of the last one that was sent
 	profile   *upstreams.Profile
 	operation *upstreams.Operation
 	target    Target
 	request   WireRequest
 	start     Start
-	token     egress.Secret // the access token in use, to be dropped after a 401
+	secrets   []egress.Secret // what must not be kept of an answer that echoes it
+	token     egress.Secret   // the access token in use, to be dropped after a 401
 	tokenKey  string
 	refreshed bool
 }
@@ -52,7 +53,8 @@ func (s *Store) load(ctx context.Context, id uuid.UUID) (*work, error) {
 	err := s.pool.QueryRow(ctx, `
 		SELECT c.id, c.tenant, c.upstream_id, c.operation, c.profile_version, c.priority, c.created_at, c.deadline, c.attempts,
 			c.state, c.next_attempt_at, r.method, r.path, r.headers::text, r.body, r.key_in, r.key_name, r.wire_key,
-			coalesce((SELECT reason FROM attempts a WHERE a.command_id = c.id AND a.number = c.attempts), '')
+			coalesce((SELECT reason FROM attempts a WHERE a.command_id = c.id AND a.evidence <> 'not_sent'
+				ORDER BY a.number DESC LIMIT 1), '')
 		FROM commands c JOIN command_requests r ON r.command_id = c.id WHERE c.id = $1`, id).Scan(
 		&w.ID, &w.Tenant, &w.UpstreamID, &w.Operation, &w.ProfileVersion, &prio, &w.CreatedAt, &w.Deadline, &w.attempts,
 		&state, &due, &w.Request.Method, &w.Request.Path, &headers, &w.Request.Body, &w.Request.Identity.In,
@@ -149,34 +151,37 @@ func (e *Engine) credential(ctx context.Context, w *work) ([]upstreams.Header, e
 	switch a.Type {
 	case upstreams.AuthBearer:
 		token, err := e.secrets.Lookup(a.Token)
-		return authorization("Bearer "+token.Reveal(), err)
+		return w.authorization("Bearer ", token, err)
 	case upstreams.AuthBasic:
 		user, err := e.reference(a.Username)
 		if err != nil {
 			return nil, err
 		}
 		password, err := e.secrets.Lookup(a.Password)
+		w.secrets = append(w.secrets, password)
 		pair := user.Reveal() + ":" + password.Reveal()
-		return authorization("Basic "+base64.StdEncoding.EncodeToString([]byte(pair)), err)
+		return w.authorization("Basic ", egress.NewSecret(base64.StdEncoding.EncodeToString([]byte(pair))), err)
 	case upstreams.AuthHeader:
 		value, err := e.secrets.Lookup(a.Value)
 		if err != nil {
 			return nil, err
 		}
+		w.secrets = append(w.secrets, value)
 		return []upstreams.Header{{Name: a.Name, Value: value.Reveal()}}, nil
 	case upstreams.AuthOAuth2:
 		token, err := e.accessToken(ctx, w)
-		return authorization("Bearer "+token.Reveal(), err)
+		return w.authorization("Bearer ", token, err)
 	default:
 		return nil, nil
 	}
 }
 
-func authorization(value string, err error) ([]upstreams.Header, error) {
+func (w *work) authorization(scheme string, credential egress.Secret, err error) ([]upstreams.Header, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []upstreams.Header{{Name: "Authorization", Value: value}}, nil
+	w.secrets = append(w.secrets, credential)
+	return []upstreams.Header{{Name: "Authorization", Value: scheme + credential.Reveal()}}, nil
 }
 
 // reference resolves a value that may be given as it is or as a reference.

@@ -143,7 +143,8 @@ type process struct {
 type options struct {
 	leaseTTL time.Duration
 	drain    time.Duration
-	idle     bool // no engine: submissions go to the queue
+	idle     bool   // no engine: submissions go to the queue
+	expected string // deployment; "" is any
 
 	getenv      func(string) string // where secrets are; nil for the environment
 	resolver    attempts.Resolver   // nil for the machine's
@@ -162,7 +163,7 @@ func startProcess(t testing.TB, pool *pgxpool.Pool, o options) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmds := commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Log: log})
+	cmds := commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Deployment: o.expected, Log: log})
 	p := &process{pool: pool, commands: cmds, ups: ups}
 	if o.idle {
 		t.Cleanup(cmds.Close)
@@ -176,7 +177,7 @@ func startProcess(t testing.TB, pool *pgxpool.Pool, o options) *process {
 		Pool: pool, Commands: cmds, Upstreams: ups,
 		Sender:  attempts.NewSender(attempts.SenderConfig{Guard: guard, Resolver: o.resolver}),
 		Secrets: egress.NewSecrets(o.getenv, ""), Tokens: egress.NewTokens(egress.TokensConfig{Guard: guard}),
-		Instance: "test-" + uuid.NewString(), LeaseTTL: o.leaseTTL, Drain: o.drain, Log: log,
+		Instance: "test-" + uuid.NewString(), Expected: o.expected, LeaseTTL: o.leaseTTL, Drain: o.drain, Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)

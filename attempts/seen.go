@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"executor/commands"
+	"executor/internal/egress"
 	"executor/outcome"
 	"executor/upstreams"
 )
@@ -14,7 +15,8 @@ import (
 // and can be kept: bounded and redacted.
 func endingOf(w *work, number int, o Observation) Ending {
 	e := Ending{
-		Evidence: o.Evidence, Stage: o.Stage, Category: o.Category, Detail: o.Detail, Status: o.Status, RefreshedAuth: w.refreshed,
+		Evidence: o.Evidence, Stage: o.Stage, Category: o.Category, Detail: w.mask(o.Detail), Status: o.Status,
+		RefreshedAuth: w.refreshed && o.Evidence != outcome.EvidenceNotSent,
 		BytesHandedOver: o.BytesHandedOver, Remote: o.Remote, Protocol: o.Protocol, Reused: o.Reused, Notes: o.Notes,
 		Truncated: o.Truncated, ResponseBytes: o.BodyBytes, ResponseSHA256: o.BodySHA256,
 		Addresses: addressesOf(o), Timings: asJSON(o.Timings.Milliseconds()),
@@ -25,33 +27,36 @@ func endingOf(w *work, number int, o Observation) Ending {
 	}
 	j := w.operation.Judge(r)
 	e.Answer = AnswerOf(o, j)
-	e.Reference, e.Code, e.Message = bounded(j.Reference), bounded(j.Code), bounded(j.Message)
-	e.RetryAfter = bounded(o.Header.Get("Retry-After"))
+	e.Reference, e.Code, e.Message = bounded(w.mask(j.Reference)), bounded(w.mask(j.Code)), bounded(w.mask(j.Message))
+	e.RetryAfter = bounded(w.mask(o.Header.Get("Retry-After")))
 	e.Notes = append(e.Notes, j.Notes...)
 	if e.Answer != j.Answer {
 		e.Notes = append(e.Notes, "the profile reads this response as "+string(j.Answer)+", which this exchange cannot bear out")
 	}
-	e.ResponseHeaders = asJSON(redactHeaders(w.operation, o.Header))
-	e.ResponseBody = w.operation.RedactBody(o.Body, false)
+	e.ResponseHeaders = asJSON(redactHeaders(w, o.Header))
+	e.ResponseBody = egress.Mask(w.operation.RedactBody(o.Body, false), w.secrets...)
 	if stored := w.target.Limits.StoredResponseBytes; stored > 0 && int64(len(e.ResponseBody)) > stored {
 		e.ResponseBody, e.Truncated = e.ResponseBody[:stored], true
 	}
 	return e
 }
 
-func redactHeaders(op *upstreams.Operation, header http.Header) http.Header {
+func redactHeaders(w *work, header http.Header) http.Header {
 	var flat []upstreams.Header
 	for name, values := range header {
 		for _, v := range values {
-			flat = append(flat, upstreams.Header{Name: name, Value: v})
+			flat = append(flat, upstreams.Header{Name: name, Value: w.mask(v)})
 		}
 	}
 	kept := make(http.Header, len(header))
-	for _, h := range op.Redact(flat) {
+	for _, h := range w.operation.Redact(flat) {
 		kept[h.Name] = append(kept[h.Name], h.Value)
 	}
 	return kept
 }
+
+// mask takes the credential out of what an upstream may have echoed.
+func (w *work) mask(text string) string { return string(egress.Mask([]byte(text), w.secrets...)) }
 
 func addressesOf(o Observation) *string {
 	if len(o.Addresses) == 0 {

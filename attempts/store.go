@@ -32,6 +32,7 @@ type Store struct {
 	upstreams *upstreams.Store
 	lease     *Lease
 	instance  string
+	expected  string // the deployment that this process belongs to; "" is any
 	stopping  atomic.Bool
 
 	begins   *groupcommit.Group[Start, beginResult]
@@ -196,11 +197,10 @@ type Open struct {
 	Epoch      int64
 }
 
-// OpenUnder lists the open attempts of an instance, whatever its epoch then.
-func (s *Store) OpenUnder(ctx context.Context, instance string) ([]Open, error) {
+// OpenUnder lists the open attempts begun under any of the epochs.
+func (s *Store) OpenUnder(ctx context.Context, epochs []int64) ([]Open, error) {
 	return s.open(ctx, `
-		SELECT a.command_id, a.upstream_id, a.number, a.epoch FROM attempts a JOIN leases l USING (epoch)
-		WHERE a.ended_at IS NULL AND l.instance = $1`, instance)
+		SELECT command_id, upstream_id, number, epoch FROM attempts WHERE ended_at IS NULL AND epoch = ANY($1)`, epochs)
 }
 
 // OpenUnderEnded lists open attempts whose lease has ended.

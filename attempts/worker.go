@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -96,6 +97,17 @@ func (c RiverConfig) withDefaults() RiverConfig {
 	return c
 }
 
+// warnings keeps the queue's routine lines out of the log.
+type warnings struct{ slog.Handler }
+
+func (w warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && w.Handler.Enabled(ctx, level)
+}
+
+func (w warnings) WithAttrs(attrs []slog.Attr) slog.Handler { return warnings{w.Handler.WithAttrs(attrs)} }
+
+func (w warnings) WithGroup(name string) slog.Handler { return warnings{w.Handler.WithGroup(name)} }
+
 // newClient makes the queue client that works. Its id is the instance's name,
 // which ties a running job to a lease.
 func (e *Engine) newClient(instance string) (*river.Client[pgx.Tx], error) {
@@ -110,7 +122,7 @@ func (e *Engine) newClient(instance string) (*river.Client[pgx.Tx], error) {
 		CancelledJobRetentionPeriod: time.Hour,
 		DiscardedJobRetentionPeriod: 24 * time.Hour,
 		RetryPolicy:                 steadyRetry{},
-		Logger:                      e.log,
+		Logger:                      slog.New(warnings{e.log.Handler()}),
 		Queues:                      map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 1}},
 		Workers:                     workers,
 	})

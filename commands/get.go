@@ -42,6 +42,7 @@ type commandRow struct {
 	PausedAt          *time.Time
 	ThrottledUntil    *time.Time
 	Frozen            bool
+	Deployment        string // that the data belongs to
 	Now               time.Time
 }
 
@@ -50,7 +51,8 @@ const selectCommands = `
 		c.version, c.sequence, c.priority, c.created_at, c.deadline, c.not_before, c.next_attempt_at, c.wait_for, c.attempts,
 		c.cancel_requested_at, c.finalized_at, c.outcome, r.metadata, r.key_in, r.key_name, r.wire_key,
 		u.paused_at, u.throttled_until,
-		coalesce((SELECT frozen_at IS NOT NULL FROM deployment), false) AS frozen, clock_timestamp() AS now
+		coalesce((SELECT frozen_at IS NOT NULL FROM deployment), false) AS frozen,
+		coalesce((SELECT id FROM deployment), '') AS deployment, clock_timestamp() AS now
 	FROM commands c
 	JOIN command_requests r ON r.command_id = c.id
 	JOIN upstreams u ON u.id = c.upstream_id `
@@ -77,6 +79,10 @@ func (s *Store) read(ctx context.Context, where string, args ...any) ([]Command,
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[commandRow])
 	if err != nil {
 		return nil, unavailable("read commands", err)
+	}
+	for i, r := range found {
+		foreign := s.deployment != "" && r.Deployment != s.deployment // this process sends nothing of it
+		found[i].Frozen = r.Frozen || foreign
 	}
 	around, err := s.lookAround(ctx, found)
 	if err != nil {

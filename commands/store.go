@@ -24,24 +24,26 @@ type Inserter interface {
 
 // Config is what a Store is built from. Announcer and Starter may be nil.
 type Config struct {
-	Pool      *pgxpool.Pool
-	Upstreams *upstreams.Store
-	Jobs      Inserter
-	Announcer Announcer
-	Starter   Starter
-	Log       *slog.Logger
+	Pool       *pgxpool.Pool
+	Upstreams  *upstreams.Store
+	Jobs       Inserter
+	Announcer  Announcer
+	Deployment string // that this process belongs to: with another's data it sends nothing; "" is any
+	Starter    Starter
+	Log        *slog.Logger
 }
 
 // Store keeps the commands.
 type Store struct {
-	pool      *pgxpool.Pool
-	upstreams *upstreams.Store
-	jobs      Inserter
-	announcer Announcer
-	starter   Starter
-	log       *slog.Logger
-	submits   *groupcommit.Group[*entry, Accepted]
-	watch     *watch
+	pool       *pgxpool.Pool
+	upstreams  *upstreams.Store
+	jobs       Inserter
+	announcer  Announcer
+	deployment string
+	starter    Starter
+	log        *slog.Logger
+	submits    *groupcommit.Group[*entry, Accepted]
+	watch      *watch
 }
 
 // submitBatch bounds how many submissions share one commit.
@@ -51,7 +53,7 @@ const submitBatch = 128
 func NewStore(c Config) *Store {
 	s := &Store{
 		pool: c.Pool, upstreams: c.Upstreams, jobs: c.Jobs,
-		announcer: c.Announcer, starter: c.Starter, log: c.Log,
+		announcer: c.Announcer, deployment: c.Deployment, starter: c.Starter, log: c.Log,
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

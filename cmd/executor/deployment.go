@@ -84,8 +84,13 @@ func printDeployment(cmd *cobra.Command, out format, s attempts.DeploymentState)
 	if s.Expected != "" && s.Expected != s.ID {
 		t.row("here", s.Expected+" (EXECUTOR_DEPLOYMENT_ID)")
 	}
+	if s.Foreign() {
+		t.row("sending", "not by processes of "+s.Expected+": the data is "+s.ID+"'s")
+	}
 	if !s.Frozen() {
-		t.row("sending", "on")
+		if !s.Foreign() {
+			t.row("sending", "on")
+		}
 		return t.flush()
 	}
 	t.row("sending", "frozen since "+stamp(*s.FrozenAt)+" by "+s.FrozenBy)

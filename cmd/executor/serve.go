@@ -114,7 +114,7 @@ func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv
 		return err
 	}
 	ups := upstreams.NewStore(pool)
-	p.commands = commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Log: p.log})
+	p.commands = commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Deployment: p.config.DeploymentID, Log: p.log})
 	p.deployment = attempts.OpenDeployment(pool, p.config.DeploymentID, p.commands, ups)
 	if p.config.has(roleWorker) {
 		if err := p.wireWorker(pool, ups, registry, getenv); err != nil {
@@ -201,6 +201,10 @@ func (p *process) start(ctx context.Context) error {
 	if err != nil {
 		return deploymentError(err)
 	}
+	if state.Foreign() {
+		p.log.Warn("this process sends nothing: the data is another deployment's; \"executor deployment adopt\" makes it this one's",
+			"data", state.ID, "this_process", state.Expected)
+	}
 	if state.Frozen() {
 		p.log.Warn("frozen: nothing is sent", "reason", state.FrozenReason, "since", state.FrozenAt, "by", state.FrozenBy)
 	}
@@ -211,7 +215,7 @@ func (p *process) start(ctx context.Context) error {
 		p.started = true
 	}
 	p.front.serve(p.router, p.failed)
-	serving := []any{"url", p.front.url(), "roles", p.config.Roles, "frozen", state.Frozen()}
+	serving := []any{"url", p.front.url(), "roles", p.config.Roles, "frozen", state.Frozen() || state.Foreign()}
 	if p.back != nil {
 		p.back.serve(p.metrics, p.failed)
 		serving = append(serving, "metrics_url", p.back.url())

@@ -302,14 +302,30 @@ func TestServeStartsFrozen(t *testing.T) {
 	}
 }
 
-// A copy of production that is started elsewhere sends nothing.
-func TestServeOfAnothersDataIsFrozen(t *testing.T) {
+// A copy of production that is started elsewhere sends nothing, and a process
+// with a wrong id does not stop those of the data's owner.
+func TestServeOfAnothersDataSendsNothing(t *testing.T) {
 	d := newDeployment(t)
 	d.env["EXECUTOR_DEPLOYMENT_ID"] = "staging"
-	d.serve()
+	foreign := d.serve()
+	d.apply()
+	command := d.payment("k1", "")
+	if r := d.execute("get", command.ID).must(t, exitSuccess); !strings.Contains(r.stdout, "frozen") {
+		t.Errorf("the command does not say that it waits for the freeze:\n%s", r.stdout)
+	}
 	s := decode[deploymentView](t, d.execute("deployment", "show", "--output", "json").must(t, exitSuccess).stdout)
-	if !s.Frozen || s.ID != "test" {
+	if s.Frozen || s.ID != "test" || s.Expected != "staging" {
 		t.Errorf("got %+v", s)
+	}
+	foreign.Signal(syscall.SIGTERM)
+	foreign.Wait()
+	if n := len(d.sim.Requests("k1")); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+	d.env["EXECUTOR_DEPLOYMENT_ID"] = "test"
+	d.env["EXECUTOR_URL"] = d.serve().URL()
+	if c := d.final(command.ID); c.State != "success" {
+		t.Errorf("ended %s with the owner's process", c.State)
 	}
 }
 
