@@ -24,7 +24,7 @@ type Lease struct {
 
 	mu        sync.Mutex
 	epoch     int64
-	epochs    []int64 // all this process ever held
+	epochs    []int64   // all this process ever held
 	until     time.Time // monotonic clock
 	wall      time.Time // wall clock: a suspended machine's monotonic clock stands still
 	unbroken  time.Time // held without a gap since

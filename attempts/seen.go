@@ -16,7 +16,7 @@ import (
 func endingOf(w *work, number int, o Observation) Ending {
 	e := Ending{
 		Evidence: o.Evidence, Stage: o.Stage, Category: o.Category, Detail: w.mask(o.Detail), Status: o.Status,
-		RefreshedAuth: w.refreshed && o.Evidence != outcome.EvidenceNotSent,
+		RefreshedAuth:   w.refreshed && o.Evidence != outcome.EvidenceNotSent,
 		BytesHandedOver: o.BytesHandedOver, Remote: o.Remote, Protocol: o.Protocol, Reused: o.Reused, Notes: o.Notes,
 		Truncated: o.Truncated, ResponseBytes: o.BodyBytes, ResponseSHA256: o.BodySHA256,
 		Addresses: addressesOf(o), Timings: asJSON(o.Timings.Milliseconds()),
