@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"runtime/pprof"
 	"time"
 
@@ -61,6 +62,9 @@ type bench struct {
 }
 
 func (b *bench) run(ctx context.Context, only string) error {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400) // as the program serves
+	}
 	if b.url == "" {
 		stop, err := b.startPostgres(ctx)
 		if err != nil {

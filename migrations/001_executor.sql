@@ -171,8 +171,8 @@ CREATE TABLE attempts (
 	PRIMARY KEY (command_id, number),
 	CHECK ((evidence IS NULL) = (ended_at IS NULL))
 );
+-- Also finds the open attempts of a lease: there are never many.
 CREATE UNIQUE INDEX attempts_one_open ON attempts (command_id) WHERE ended_at IS NULL;
-CREATE INDEX attempts_open ON attempts (epoch) WHERE ended_at IS NULL;
 CREATE INDEX attempts_reference ON attempts (tenant, reference) WHERE reference <> '';
 
 -- Knowledge that came by another way than an attempt's own finish: a late response, a

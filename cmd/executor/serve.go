@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -50,9 +51,16 @@ signal ends the process at once; what it had on the wire is then taken over by a
 	return cmd
 }
 
+// gcPercent spends memory, of which a process keeps little alive, to collect
+// garbage less often. GOGC overrides it.
+const gcPercent = 400
+
 // serve runs one process until ctx ends, then drains it.
 func serve(ctx context.Context, config Config, log *slog.Logger, getenv func(string) string) error {
 	log.Info("starting", "build", readBuild(), "config", config)
+	if getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	pool, err := awaitDatabase(ctx, config, log)
 	if err != nil {
 		return err
