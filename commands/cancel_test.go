@@ -92,6 +92,7 @@ func TestCancelInEachState(t *testing.T) {
 // TestCancelIsHeeded: the evidence of the attempt on the wire decides, and a
 // cancel that came meanwhile shows in it.
 func TestCancelIsHeeded(t *testing.T) {
+	r := newRig(t)
 	for _, tt := range []struct {
 		seen  ending
 		state outcome.State
@@ -103,8 +104,7 @@ func TestCancelIsHeeded(t *testing.T) {
 		{lost, outcome.StateUnresolved, outcome.OutcomeReasonNoResponse},
 	} {
 		t.Run(string(tt.state), func(t *testing.T) {
-			r := newRig(t)
-			id := r.submit(t, submission("k", "pay")).ID
+			id := r.submit(t, submission(string(tt.state), "pay")).ID
 			r.begin(t, id)
 			if _, _, err := r.store.Cancel(t.Context(), tenant, id, "caller"); err != nil {
 				t.Fatal(err)

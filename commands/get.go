@@ -101,14 +101,13 @@ func (s *Store) read(ctx context.Context, where string, args ...any) ([]Command,
 type surroundings struct {
 	history map[uuid.UUID][]Past
 	results map[uuid.UUID]Result // the parts of a result that its attempt keeps
-	open    map[int64]int        // open attempts by upstream
+	open    map[int64]int        // open attempts by upstream, counted where somebody asks
 }
 
 func (s *Store) lookAround(ctx context.Context, found []commandRow) (around surroundings, err error) {
 	var (
-		tried    []uuid.UUID
-		done     []commandRow
-		upstream []int64
+		tried []uuid.UUID
+		done  []commandRow
 	)
 	for _, r := range found {
 		if r.Attempts > 0 {
@@ -117,17 +116,12 @@ func (s *Store) lookAround(ctx context.Context, found []commandRow) (around surr
 		if r.Outcome != nil && r.Outcome.State == outcome.StateSuccess && r.Outcome.Attempt > 0 {
 			done = append(done, r)
 		}
-		if r.inLine() {
-			upstream = append(upstream, r.UpstreamID)
-		}
 	}
+	around.open = make(map[int64]int)
 	if around.history, err = s.History(ctx, s.pool, tried); err != nil {
 		return around, err
 	}
-	if around.results, err = s.results(ctx, done); err != nil {
-		return around, err
-	}
-	around.open, err = s.openAttempts(ctx, upstream)
+	around.results, err = s.results(ctx, done)
 	return around, err
 }
 
@@ -153,7 +147,7 @@ func (s *Store) complete(ctx context.Context, r commandRow, around surroundings)
 		}
 	}
 	if r.State == outcome.StatePending {
-		c.Waiting, err = s.waiting(ctx, r, around.open[r.UpstreamID])
+		c.Waiting, err = s.waiting(ctx, r, around.open)
 	}
 	return c, err
 }

@@ -153,6 +153,7 @@ func TestEvents(t *testing.T) {
 func TestAPageIsFewStatements(t *testing.T) {
 	heard := &listener{}
 	r := newRigOn(t, tracedPool(t, heard))
+	r.apply(t, strings.Replace(profile, "deadline: 10m", "deadline: 10m\nlimits: {rate: {per_second: 1}}", 1))
 	fill := func(n int) {
 		for i := range n {
 			done := applied

@@ -55,9 +55,11 @@ func TestRaces(t *testing.T) {
 // play makes attempts until the command is over, as an engine would.
 func (r *rig) play(t *testing.T, id uuid.UUID) {
 	for range 6 {
-		err := r.tryBegin(t.Context(), id)
-		if err != nil {
-			return // it is over: the step out of a final state is refused
+		if err := r.tryBegin(t.Context(), id); err != nil {
+			if c := r.get(t, id); !c.Final() {
+				t.Errorf("begin while it is %s: %v", c.State, err)
+			}
+			return // the step out of a final state is refused
 		}
 		seen := []ending{lost, applied, refused, declined, unclear}[rand.IntN(5)]
 		if err := r.finishByRules(t.Context(), id, seen); err != nil {

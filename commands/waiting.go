@@ -3,19 +3,9 @@ package commands
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
-	"executor/outcome"
 	"executor/upstreams"
 )
-
-// inLine reports whether a command is due and not held back by anything but its
-// place in the line.
-func (r commandRow) inLine() bool {
-	return r.State == outcome.StatePending && r.heldBack() == nil
-}
 
 // heldBack says what keeps a pending command from its turn, nil if nothing
 // does. What stops everybody comes first: it holds longest.
@@ -40,9 +30,9 @@ func (r commandRow) heldBack() *Waiting {
 	}
 }
 
-// waiting says what a pending command waits for, at an upstream with so many
-// open attempts.
-func (s *Store) waiting(ctx context.Context, r commandRow, open int) (*Waiting, error) {
+// waiting says what a pending command waits for. The open attempts of an upstream
+// are counted once for all commands of a page.
+func (s *Store) waiting(ctx context.Context, r commandRow, open map[int64]int) (*Waiting, error) {
 	if w := r.heldBack(); w != nil {
 		return w, nil
 	}
@@ -53,31 +43,19 @@ func (s *Store) waiting(ctx context.Context, r commandRow, open int) (*Waiting, 
 		return nil, nil
 	case err != nil:
 		return nil, unavailable("read upstream", err)
+	case up.Profile.Limits.Rate == nil:
+		return &Waiting{For: WaitPermit}, nil
 	}
-	if limits := up.Profile.Limits; limits.Rate != nil && open < limits.MaxInFlight {
-		return &Waiting{For: WaitRate}, nil
+	n, counted := open[r.UpstreamID]
+	if !counted {
+		err := s.pool.QueryRow(ctx, `SELECT count(*) FROM attempts WHERE ended_at IS NULL AND upstream_id = $1`, r.UpstreamID).Scan(&n)
+		if err != nil {
+			return nil, unavailable("count open attempts", err)
+		}
+		open[r.UpstreamID] = n
 	}
-	return &Waiting{For: WaitPermit}, nil
-}
-
-// openAttempts counts the attempts under way at each of the upstreams.
-func (s *Store) openAttempts(ctx context.Context, upstreams []int64) (map[int64]int, error) {
-	if len(upstreams) == 0 {
-		return nil, nil
+	if n >= up.Profile.Limits.MaxInFlight {
+		return &Waiting{For: WaitPermit}, nil
 	}
-	rows, err := s.pool.Query(ctx, `
-		SELECT upstream_id, count(*) FROM attempts WHERE ended_at IS NULL AND upstream_id = ANY($1) GROUP BY upstream_id`, upstreams)
-	if err != nil {
-		return nil, fmt.Errorf("count open attempts: %w", err)
-	}
-	var (
-		open = make(map[int64]int)
-		id   int64
-		n    int
-	)
-	_, err = pgx.ForEachRow(rows, []any{&id, &n}, func() error { open[id] = n; return nil })
-	if err != nil {
-		return nil, fmt.Errorf("count open attempts: %w", err)
-	}
-	return open, nil
+	return &Waiting{For: WaitRate}, nil
 }

@@ -135,3 +135,18 @@ func TestNothingElseWaits(t *testing.T) {
 		}
 	}
 }
+
+// TestForeignDeployment: a process that belongs to another deployment than the
+// data sends nothing, and says so.
+func TestForeignDeployment(t *testing.T) {
+	r := newRig(t, func(c *commands.Config) { c.Deployment = "copy" })
+	r.exec(t, `INSERT INTO deployment (id, system_identifier, timeline) VALUES ('production', '1', 1)`)
+	id := r.submit(t, submission("k", "pay")).ID
+	if w := r.get(t, id).Waiting; w == nil || w.For != commands.WaitFrozen {
+		t.Errorf("waits for %+v", w)
+	}
+	r.exec(t, `UPDATE deployment SET id = 'copy'`)
+	if w := r.get(t, id).Waiting; w == nil || w.For != commands.WaitPermit {
+		t.Errorf("after the adoption it waits for %+v", w)
+	}
+}
