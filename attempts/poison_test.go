@@ -3,6 +3,7 @@ package attempts_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -78,6 +79,41 @@ func TestPoison(t *testing.T) {
 		if len(list) != 1 || !strings.Contains(list[0].Detail, "executor_error") {
 			t.Errorf("%s: attempts on record: %s", tt.name, evidences(list))
 		}
+	}
+	up.verify(t, pool)
+}
+
+// TestRefusedEvidence: should the database refuse what was seen, as it did text
+// with zero bytes in other products, the end is written without it.
+func TestRefusedEvidence(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	_, err := pool.Exec(context.Background(), `
+		CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			IF convert_from(NEW.response_body, 'UTF8') LIKE '%poison%' THEN
+				RAISE EXCEPTION 'refused' USING ERRCODE = '22021';
+			END IF;
+			RETURN NEW;
+		END $$;
+		CREATE TRIGGER refuse BEFORE UPDATE ON attempts FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := newLedger(t, func(w http.ResponseWriter, _ *http.Request, order string, _ int) {
+		reply(w, 201, fmt.Sprintf(`{"id":"pay_9","note":%q}`, order))
+	})
+	p := startProcess(t, pool, options{})
+	p.apply(t, brief("up", up.URL, 5*time.Second, ""))
+	poisoned := p.submit(t, order("poison", "charge")).ID
+	other := p.submit(t, order("other", "charge")).ID
+	for _, id := range []uuid.UUID{poisoned, other} {
+		if c := p.final(t, id); c.State != outcome.StateSuccess || c.Attempts != 1 {
+			t.Errorf("%s ended %s", c.Key, c.State)
+		}
+	}
+	if a := p.attempts(t, poisoned)[0]; a.Status != 201 || len(a.Notes) != 1 || len(a.ResponseBody) != 0 {
+		t.Errorf("kept %d, %q, %s", a.Status, a.ResponseBody, a.Notes)
 	}
 	up.verify(t, pool)
 }

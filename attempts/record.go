@@ -1,9 +1,12 @@
 package attempts
 
 import (
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"executor/commands"
 	"executor/outcome"
@@ -51,6 +54,26 @@ type Report struct {
 	After     int   // of one that never began: how many attempts came before it; -1 is not known
 	Lost      bool  // its process is gone: it may be under way until its latest end
 	Ending
+}
+
+// bare is the report without what came from outside.
+func (r Report) bare() Report {
+	e := r.Ending
+	r.Ending = Ending{
+		Evidence: e.Evidence, Stage: e.Stage, Category: e.Category, Answer: e.Answer, Status: e.Status, RefreshedAuth: e.RefreshedAuth,
+		BytesHandedOver: e.BytesHandedOver, Truncated: e.Truncated, ResponseBytes: e.ResponseBytes, Reused: e.Reused,
+		Notes: []string{"the database refused what was seen besides"},
+	}
+	r.Start.Request, r.Start.BodySHA256 = `{}`, []byte{}
+	return r
+}
+
+// refused says that the database found something wrong with what it was given,
+// which no repeat will mend.
+func refused(err error) bool {
+	const dataException, integrity, programLimit = "22", "23", "54"
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr) && slices.Contains([]string{dataException, integrity, programLimit}, pgErr.Code[:2])
 }
 
 // Ending is what is kept of an attempt's end.

@@ -108,16 +108,14 @@ func (e *Engine) readFile(name string) ([]byte, error) {
 }
 
 // dress completes the request with what is never stored: the credential, and
-// the marks of a repeat. It returns the request as it may be put on record.
+// the marks of a repeat. What may be put on record of it is there also if there
+// is no credential: that is an attempt too.
 func (e *Engine) dress(ctx context.Context, w *work) error {
 	headers := append([]upstreams.Header(nil), w.Request.Headers...)
 	if w.attempts > 0 {
 		headers = append(headers, w.operation.RetryHeaders()...)
 	}
-	credential, err := e.credential(ctx, w)
-	if err != nil {
-		return err
-	}
+	credential, missing := e.credential(ctx, w)
 	w.request = WireRequest{
 		Method: w.Request.Method, Path: w.Request.Path, Headers: append(headers, credential...), Body: w.Request.Body,
 	}
@@ -138,7 +136,7 @@ func (e *Engine) dress(ctx context.Context, w *work) error {
 	if head, err := Encode(w.request, w.target); err == nil {
 		w.start.BytesTotal = int64(len(head) + len(w.Request.Body))
 	}
-	return nil
+	return missing
 }
 
 const redacted = "[redacted]"

@@ -200,17 +200,7 @@ func (e *Engine) trouble(it *item, err error) (ran, *item) {
 // finish records the end, however long the database is away, and never sends
 // again. What another process closed meanwhile becomes late evidence.
 func (e *Engine) finish(ctx context.Context, it *item, w *work, r Report) (ran, *item) {
-	var (
-		done *Finished
-		err  error
-	)
-	e.untilKnown(ctx, func() error {
-		done, err = e.store.Finish(ctx, r)
-		if errors.Is(err, ErrFenced) || errors.Is(err, ErrNotPending) {
-			return nil
-		}
-		return err
-	})
+	done, err := e.record(ctx, &r)
 	switch {
 	case errors.Is(err, ErrNotPending):
 		e.log.Info("an attempt that was not sent found its command moved on", "command_id", r.CommandID, "category", r.Category)
@@ -223,6 +213,22 @@ func (e *Engine) finish(ctx context.Context, it *item, w *work, r Report) (ran, 
 	}
 	e.observe(w, r, done)
 	return ran{}, e.next(it, w, done)
+}
+
+// record writes the end until that is certain. Should the database refuse
+// something of what was seen, the end is written without it.
+func (e *Engine) record(ctx context.Context, r *Report) (done *Finished, err error) {
+	e.untilKnown(ctx, func() error {
+		done, err = e.store.Finish(ctx, *r)
+		switch {
+		case errors.Is(err, ErrFenced), errors.Is(err, ErrNotPending):
+			return nil
+		case refused(err):
+			*r = r.bare()
+		}
+		return err
+	})
+	return done, err
 }
 
 // next keeps a near wait in this process, so that it starts on time; the job
@@ -262,13 +268,7 @@ func (e *Engine) afterPanic(ctx context.Context, f *flight) ran {
 	} else {
 		r.Start, r.After = Start{CommandID: f.id, Request: `{}`, BodySHA256: []byte{}}, f.after
 	}
-	e.untilKnown(ctx, func() error {
-		_, err := e.store.Finish(ctx, r)
-		if errors.Is(err, ErrFenced) || errors.Is(err, ErrNotPending) {
-			return nil
-		}
-		return err
-	})
+	_, _ = e.record(ctx, &r) // fenced or moved on: others closed it
 	return ran{}
 }
 
