@@ -54,11 +54,11 @@ func (s *Store) cancel(ctx context.Context, tx Tx, tenant string, id uuid.UUID, 
 	case outcome.StateUnresolved:
 		return CancelInDoubt, nil, nil
 	}
-	moved, final, err := s.closePending(ctx, tx, []Locked{c}, outcome.DecidedByCancel, actor)
+	moved, err := s.closePending(ctx, tx, []Locked{c}, outcome.DecidedByCancel, actor)
 	if err != nil {
 		return "", nil, err
 	}
-	switch final[0] {
+	switch moved[0].State {
 	case outcome.StateCancelled:
 		return CancelCancelled, moved, nil
 	case outcome.StateUnresolved:

@@ -26,7 +26,7 @@ func (s *Store) CloseOverdue(ctx context.Context) (int, error) {
 		if err != nil {
 			return fmt.Errorf("find overdue commands: %w", err)
 		}
-		moved, _, err = s.closePending(ctx, tx, overdue, outcome.DecidedByDeadline, "")
+		moved, err = s.closePending(ctx, tx, overdue, outcome.DecidedByDeadline, "")
 		return err
 	})
 	if err != nil {
@@ -38,21 +38,16 @@ func (s *Store) CloseOverdue(ctx context.Context) (int, error) {
 
 // closePending ends pending commands that a cancel or the deadline stops, by
 // what their attempts say.
-func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, by outcome.DecidedBy, actor string) ([]Moved, []outcome.State, error) {
-	ids := make([]uuid.UUID, len(list))
-	for i, c := range list {
-		ids[i] = c.ID
-	}
-	history, err := s.History(ctx, tx, ids)
+func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, by outcome.DecidedBy, actor string) ([]Moved, error) {
+	history, err := s.History(ctx, tx, column(list, func(c Locked) uuid.UUID { return c.ID }))
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	moves := make([]Move, len(list))
-	states := make([]outcome.State, len(list))
 	for i, c := range list {
 		contract, err := s.contract(ctx, c.UpstreamID, c.ProfileVersion, c.Operation)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		reason := outcome.ReasonDeadline
 		if c.CancelRequestedAt != nil {
@@ -65,8 +60,6 @@ func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, by outco
 			Command: c, To: out.State, Attempts: c.Attempts, Actor: actor,
 			Outcome: FinalOf(out, reason, by, history[c.ID]),
 		}
-		states[i] = out.State
 	}
-	moved, err := s.Move(ctx, tx, moves)
-	return moved, states, err
+	return s.Move(ctx, tx, moves)
 }
