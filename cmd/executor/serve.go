@@ -65,7 +65,7 @@ func serve(ctx context.Context, config Config, log *slog.Logger, getenv func(str
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
+	defer leave(pool)
 	p, err := openProcess(ctx, config, log, getenv, pool)
 	if err != nil {
 		return err
@@ -73,11 +73,26 @@ func serve(ctx context.Context, config Config, log *slog.Logger, getenv func(str
 	return p.run(ctx)
 }
 
+// leave closes the pool. It does not wait long for connections on which a silent
+// database keeps somebody: they end with the process.
+func leave(pool *pgxpool.Pool) {
+	closed := make(chan struct{})
+	go func() {
+		pool.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(lastWords):
+	}
+}
+
 // process is everything of one serving process between its listeners and the
 // database. It is built whole before anything of it runs.
 type process struct {
 	config     Config
 	log        *slog.Logger
+	resolver   attempts.Resolver // of upstreams' names; nil for the machine's
 	commands   *commands.Store
 	deployment *attempts.Deployment
 	keys       *api.KeyStore
@@ -95,23 +110,30 @@ type process struct {
 // openProcess opens what can fail and wires the parts. A busy port or an old
 // schema ends it before anything was started.
 func openProcess(ctx context.Context, config Config, log *slog.Logger, getenv func(string) string, pool *pgxpool.Pool) (*process, error) {
-	if err := requireMigrated(ctx, pool); err != nil {
-		return nil, err
-	}
 	p := &process{config: config, log: log, failed: make(chan error, 2)}
-	registry := newRegistry()
-	registry.MustRegister(newBacklog(pool, log))
-	registerPool(registry, pool)
-	if err := p.wire(pool, registry, getenv); err != nil {
-		return nil, err
-	}
-	p.router = route(p.api, registry, config)
-	p.metrics = metricsHandler(registry)
-	if err := p.listen(); err != nil {
-		p.close()
+	if err := p.open(ctx, getenv, pool); err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+func (p *process) open(ctx context.Context, getenv func(string) string, pool *pgxpool.Pool) error {
+	if err := requireMigrated(ctx, pool); err != nil {
+		return err
+	}
+	registry := newRegistry()
+	registry.MustRegister(newBacklog(pool, p.log))
+	registerPool(registry, pool)
+	if err := p.wire(pool, registry, getenv); err != nil {
+		return err
+	}
+	p.router = route(p.api, registry, p.config)
+	p.metrics = metricsHandler(registry)
+	if err := p.listen(); err != nil {
+		p.close()
+		return err
+	}
+	return nil
 }
 
 // wire builds the stores first, on a queue client that only inserts, then what
@@ -138,7 +160,7 @@ func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv
 
 func (p *process) wireWorker(pool *pgxpool.Pool, ups *upstreams.Store, registry *prometheus.Registry, getenv func(string) string) error {
 	guard := egress.NewGuard(egress.GuardConfig{})
-	p.sender = attempts.NewSender(attempts.SenderConfig{Guard: guard, Log: p.log})
+	p.sender = attempts.NewSender(attempts.SenderConfig{Guard: guard, Resolver: p.resolver, Log: p.log})
 	engine, err := attempts.NewEngine(attempts.EngineConfig{
 		Pool: pool, Commands: p.commands, Upstreams: ups, Sender: p.sender,
 		Secrets:  egress.NewSecrets(getenv, p.config.SecretsDir),
@@ -232,11 +254,34 @@ func (p *process) start(ctx context.Context) error {
 	return nil
 }
 
-// stop drains in this order: requests, attempts, lease. Requests get what the
-// drain leaves beside the workers' part; waiting ones are answered at once.
+// lastWords is the most of the drain that is kept for ending the lease and
+// handing back what waits, so that others need not wait for the lease to lapse.
+const lastWords = time.Second
+
+// stop drains within the bound, whatever happens: on a database or a network
+// that answers nothing any of the steps could stand still for longer. What is
+// unfinished then ends with the process, and others take it over.
 func (p *process) stop() error {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), p.config.Drain)
+	drained := make(chan error, 1)
+	go func() { drained <- p.drain(p.config.Drain - min(lastWords, p.config.Drain/10)) }()
+	var err error
+	select {
+	case err = <-drained:
+	case <-time.After(p.config.Drain):
+		err = fmt.Errorf("not everything ended within %s (EXECUTOR_DRAIN): does the database answer?", p.config.Drain)
+	}
+	if err != nil {
+		return fmt.Errorf("drain: %w", err)
+	}
+	p.log.Info("stopped", "took", time.Since(began).String())
+	return nil
+}
+
+// drain stops in this order: requests, attempts, lease. Requests get what the
+// bound leaves beside the workers' part; waiting ones are answered at once.
+func (p *process) drain(bound time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
 	requests, done := context.WithTimeout(ctx, p.config.Drain-p.config.SoftStop)
 	defer done()
@@ -246,11 +291,7 @@ func (p *process) stop() error {
 	}
 	err = errors.Join(err, p.back.stop(ctx))
 	p.close()
-	if err != nil {
-		return fmt.Errorf("drain: %w", err)
-	}
-	p.log.Info("stopped", "took", time.Since(began).String())
-	return nil
+	return err
 }
 
 // close gives back what was opened, in whatever part.
