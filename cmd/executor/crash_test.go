@@ -263,6 +263,31 @@ func TestSIGTERMWhileTheUpstreamStalls(t *testing.T) {
 	}
 }
 
+// TestSIGTERMWhileTheDatabaseIsSilent: the bound holds also where nothing can be
+// recorded and no connection even breaks.
+func TestSIGTERMWhileTheDatabaseIsSilent(t *testing.T) {
+	t.Parallel()
+	const drain = 6 * time.Second
+	f := startFleet(t, testkit.Database(t), conditions{drain: drain})
+	f.node(0).Kill()
+	proxy := testkit.NewProxy(t, f.env["EXECUTOR_DATABASE_URL"])
+	f.env["EXECUTOR_DATABASE_URL"] = proxy.URL
+	n := f.start(0)
+	l := f.load(40, 10*time.Millisecond)
+	stalled := l.onTheWire(n, "commit,stall=2s", outcome.IdempotencyNone, outcome.IdempotencyKeyed)
+	proxy.Stall()
+	if code := n.drains(t, drain); code != exitFailure {
+		t.Errorf("ended with code %d, want %d: it left attempts without their end", code, exitFailure)
+	}
+	list := l.settled(time.Now())
+	check(t, list)
+	for _, a := range list {
+		if slices.Contains(stalled, a.intent) && !a.attempts[0].lost() {
+			t.Errorf("its first attempt was not taken over as lost: %s", a)
+		}
+	}
+}
+
 // TestOneProcessIsKilledAgainAndAgain: ten times a process dies, in whatever it
 // does, and another comes in its place.
 func TestOneProcessIsKilledAgainAndAgain(t *testing.T) {
