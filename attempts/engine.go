@@ -147,10 +147,28 @@ func (e *Engine) Stop(ctx context.Context) error {
 		e.stop()
 	}
 	e.loops.Wait()
-	e.store.Close()
-	final := context.WithoutCancel(ctx)
-	err = errors.Join(err, e.lease.Release(final))
-	_, handed := e.commands.Unclaim(final)
+	final, end := context.WithTimeout(context.WithoutCancel(ctx), handBackBound)
+	defer end()
+	return errors.Join(err, e.handBack(final))
+}
+
+// handBackBound is how long the database has for what a process leaves to others.
+const handBackBound = 5 * time.Second
+
+// handBack lets others have at once what they would get when the lease lapses.
+func (e *Engine) handBack(ctx context.Context) error {
+	closed := make(chan struct{})
+	go func() {
+		e.store.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-ctx.Done():
+		return errors.New("the database did not answer while the process stopped; the lease lapses by itself")
+	}
+	err := e.lease.Release(ctx)
+	_, handed := e.commands.Unclaim(ctx)
 	return errors.Join(err, handed)
 }
 
