@@ -90,8 +90,9 @@ func knowledgeOf(r Report, instance string) commands.Knowledge {
 			BytesHandedOver int64           `json:"bytes_handed_over"`
 			ElapsedMS       int64           `json:"elapsed_ms"`
 			Headers         json.RawMessage `json:"response_headers,omitempty"`
+			Truncated       bool            `json:"truncated,omitempty"` // the body
 			Notes           []string        `json:"notes,omitempty"`
-		}{r.Stage, r.Detail, r.BytesHandedOver, r.Elapsed.Milliseconds(), raw(r.ResponseHeaders), r.Notes})),
+		}{r.Stage, r.Detail, r.BytesHandedOver, r.Elapsed.Milliseconds(), raw(r.ResponseHeaders), r.Truncated, r.Notes})),
 	}
 }
 

@@ -159,7 +159,7 @@ func (s *Store) results(ctx context.Context, done []commandRow) (map[uuid.UUID]R
 		return nil, nil
 	}
 	rows, err := s.pool.Query(ctx, `
-		SELECT a.command_id, a.response_headers, f.observation, coalesce(f.body, a.response_body)
+		SELECT a.command_id, a.response_headers, f.observation, coalesce(f.body, a.response_body), a.response_truncated
 		FROM unnest($1::uuid[], $2::int[]) AS done(id, number)
 		JOIN attempts a ON a.command_id = done.id AND a.number = done.number
 		LEFT JOIN LATERAL (
@@ -175,15 +175,17 @@ func (s *Store) results(ctx context.Context, done []commandRow) (map[uuid.UUID]R
 		id      uuid.UUID
 		headers http.Header
 		late    *struct {
-			Headers http.Header `json:"response_headers"`
+			Headers   http.Header `json:"response_headers"`
+			Truncated bool        `json:"truncated"`
 		}
 		body []byte
+		cut  bool
 	)
-	_, err = pgx.ForEachRow(rows, []any{&id, &headers, &late, &body}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &headers, &late, &body, &cut}, func() error {
 		if late != nil && late.Headers != nil {
-			headers = late.Headers
+			headers, cut = late.Headers, late.Truncated
 		}
-		results[id] = Result{Headers: headers, ContentType: headers.Get("Content-Type"), Body: body}
+		results[id] = Result{Headers: headers, ContentType: headers.Get("Content-Type"), Body: body, Incomplete: cut}
 		headers, late, body = nil, nil, nil
 		return nil
 	})

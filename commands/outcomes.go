@@ -52,7 +52,8 @@ func (o storedOutcome) view(kept Result) *Outcome {
 	switch o.State {
 	case outcome.StateSuccess:
 		v.Result = &kept
-		v.Result.Status, v.Result.Reference, v.Result.Incomplete = o.Status, o.Reference, o.Incomplete
+		v.Result.Status, v.Result.Reference = o.Status, o.Reference
+		v.Result.Incomplete = o.Incomplete || kept.Incomplete
 	case outcome.StateRejected:
 		v.Rejection = &Rejection{Status: o.Status, Code: o.Code, Message: o.Message}
 	}
