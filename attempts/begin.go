@@ -122,12 +122,12 @@ func (s *Store) mayBegin(ctx context.Context, sc *scene, start Start) (verdict, 
 	case up.ThrottledUntil != nil && up.ThrottledUntil.After(c.Now):
 		return refuse("the upstream is throttled", up.ThrottledUntil.Sub(c.Now)), nil
 	}
-	op, err := s.commands.Operation(ctx, c.UpstreamID, c.ProfileVersion, c.Operation)
+	terms, err := s.commands.Terms(ctx, c)
 	if err != nil {
 		return verdict{}, err
 	}
 	past := sc.history[c.ID]
-	facts := commands.FactsOf(op, c, past)
+	facts := commands.FactsOf(terms, c, past)
 	facts.Draining = s.draining()
 	switch d := outcome.MayStart(facts); d.Verdict {
 	case outcome.VerdictRetry:

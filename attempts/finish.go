@@ -15,7 +15,6 @@ import (
 
 	"executor/commands"
 	"executor/outcome"
-	"executor/upstreams"
 )
 
 // ErrFenced: the attempt is no longer open under the reporter's epoch. Another
@@ -30,7 +29,7 @@ var ErrNotPending = errors.New("command has moved on")
 type ending struct {
 	report    Report
 	command   commands.Locked
-	operation *upstreams.Operation
+	terms     commands.Terms
 	startedAt time.Time
 	latestEnd time.Time
 	past      []commands.Past // before this attempt
@@ -149,7 +148,7 @@ func (s *Store) gather(ctx context.Context, tx pgx.Tx, reports []Report, results
 			continue
 		}
 		e.past = history[e.command.ID]
-		if e.operation, err = s.commands.Operation(ctx, e.command.UpstreamID, e.command.ProfileVersion, e.command.Operation); err != nil {
+		if e.terms, err = s.commands.Terms(ctx, e.command); err != nil {
 			return nil, err
 		}
 	}
@@ -323,7 +322,7 @@ func (e *ending) prepare() {
 		Number: e.number(), LatestEnd: e.latestEnd, Reference: e.report.Reference, Code: e.report.Code,
 		Message: e.report.Message, Attempt: e.attempt(),
 	})
-	e.facts = commands.FactsOf(e.operation, e.command, past)
+	e.facts = commands.FactsOf(e.terms, e.command, past)
 	e.facts.BudgetTokens = 1
 	e.facts.Random = rand.Float64
 	if e.report.Lost && e.latestEnd.After(e.facts.Now) {

@@ -73,9 +73,9 @@ func (s *Store) History(ctx context.Context, q Querier, ids []uuid.UUID) (map[uu
 }
 
 // FactsOf gathers what the rules ask about a command.
-func FactsOf(op *upstreams.Operation, c Locked, past []Past) outcome.Facts {
+func FactsOf(t Terms, c Locked, past []Past) outcome.Facts {
 	f := outcome.Facts{
-		Now: c.Now, Deadline: c.Deadline, Operation: op.Contract(), Retry: op.Policy(), Body: outcome.BodyReplayable,
+		Now: c.Now, Deadline: c.Deadline, Operation: t.Contract, Retry: t.Policy, Body: outcome.BodyReplayable,
 		OutcomeDelivered: c.Sequence > 0, CancelRequested: c.CancelRequestedAt != nil, Attempts: attemptsOf(past),
 	}
 	if len(past) > 1 {
@@ -123,18 +123,28 @@ func (s *Store) Operation(ctx context.Context, upstreamID int64, version int, na
 	return op, nil
 }
 
-// contract is what the upstream promised about an accepted command. A profile
-// that can no longer be read, after an upgrade for instance, promises nothing:
-// it keeps no command from being read and none from its end.
-func (s *Store) contract(ctx context.Context, upstreamID int64, version int, name string) (outcome.Operation, error) {
-	op, err := s.Operation(ctx, upstreamID, version, name)
+// Terms are what the rules ask of an accepted command's profile.
+type Terms struct {
+	Contract outcome.Operation
+	Policy   outcome.Retry
+}
+
+// Terms are those of the version that the command pinned. A profile that can no
+// longer be read, after an upgrade for instance, promises nothing and permits no
+// further attempt: it keeps no command from being read and none from its end.
+func (s *Store) Terms(ctx context.Context, c Locked) (Terms, error) {
+	return s.terms(ctx, c.UpstreamID, c.ProfileVersion, c.Operation)
+}
+
+func (s *Store) terms(ctx context.Context, upstreamID int64, version int, operation string) (Terms, error) {
+	op, err := s.Operation(ctx, upstreamID, version, operation)
 	var unreadable *upstreams.ParseError
 	switch {
 	case errors.As(err, &unreadable):
-		return outcome.Operation{Idempotency: outcome.IdempotencyNone}, nil
+		return Terms{outcome.Operation{Idempotency: outcome.IdempotencyNone}, outcome.Retry{MaxAttempts: 1}}, nil
 	case err != nil:
-		return outcome.Operation{}, err
+		return Terms{}, err
 	default:
-		return op.Contract(), nil
+		return Terms{op.Contract(), op.Policy()}, nil
 	}
 }

@@ -126,7 +126,7 @@ func (s *Store) lookAround(ctx context.Context, found []commandRow) (around surr
 }
 
 func (s *Store) complete(ctx context.Context, r commandRow, around surroundings) (Command, error) {
-	contract, err := s.contract(ctx, r.UpstreamID, r.ProfileVersion, r.Operation)
+	terms, err := s.terms(ctx, r.UpstreamID, r.ProfileVersion, r.Operation)
 	if err != nil {
 		return Command{}, err
 	}
@@ -136,7 +136,7 @@ func (s *Store) complete(ctx context.Context, r commandRow, around surroundings)
 		CreatedAt: r.CreatedAt, Deadline: r.Deadline, NotBefore: r.NotBefore, NextAttemptAt: r.NextAttemptAt, FinalizedAt: r.FinalizedAt,
 		CancelRequested: r.CancelRequestedAt != nil, Attempts: r.Attempts, Metadata: r.Metadata,
 		Record: Record{
-			Record:   outcome.RecordOf(contract.Idempotency, attemptsOf(around.history[r.ID])),
+			Record:   outcome.RecordOf(terms.Contract.Idempotency, attemptsOf(around.history[r.ID])),
 			Identity: upstreams.Identity{In: r.KeyIn, Name: r.KeyName, Key: r.WireKey},
 		},
 	}

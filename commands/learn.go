@@ -54,7 +54,7 @@ func (s *Store) Learn(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) (Ef
 	if effect, known, err := reported(ctx, tx, id, k); known || err != nil {
 		return effect, nil, err
 	}
-	op, err := s.Operation(ctx, c.UpstreamID, c.ProfileVersion, c.Operation)
+	terms, err := s.Terms(ctx, c)
 	if err != nil {
 		return "", nil, err
 	}
@@ -63,7 +63,7 @@ func (s *Store) Learn(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) (Ef
 		return "", nil, err
 	}
 	past := overlay(history[id], k)
-	effect, final := weigh(c, FactsOf(op, c, past), past, k)
+	effect, final := weigh(c, FactsOf(terms, c, past), past, k)
 	if err := insertFinding(ctx, tx, c, k, effect); err != nil {
 		return "", nil, err
 	}

@@ -45,7 +45,7 @@ func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, by outco
 	}
 	moves := make([]Move, len(list))
 	for i, c := range list {
-		contract, err := s.contract(ctx, c.UpstreamID, c.ProfileVersion, c.Operation)
+		terms, err := s.Terms(ctx, c)
 		if err != nil {
 			return nil, err
 		}
@@ -54,7 +54,7 @@ func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, by outco
 			reason = outcome.ReasonCancelRequested
 		}
 		out := outcome.Close(outcome.Facts{
-			Operation: contract, CancelRequested: c.CancelRequestedAt != nil, Attempts: attemptsOf(history[c.ID]),
+			Operation: terms.Contract, CancelRequested: c.CancelRequestedAt != nil, Attempts: attemptsOf(history[c.ID]),
 		})
 		moves[i] = Move{
 			Command: c, To: out.State, Attempts: c.Attempts, Actor: actor,

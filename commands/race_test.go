@@ -79,11 +79,11 @@ func (r *rig) finishByRules(ctx context.Context, id uuid.UUID, e ending) error {
 		if err != nil {
 			return nil, err
 		}
-		op, err := r.store.Operation(ctx, c.UpstreamID, c.ProfileVersion, c.Operation)
+		terms, err := r.store.Terms(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		facts := commands.FactsOf(op, c, history[id])
+		facts := commands.FactsOf(terms, c, history[id])
 		facts.BudgetTokens = 1
 		d := outcome.Decide(facts)
 		m := commands.Move{Command: c, To: outcome.StatePending, Attempts: c.Attempts, NextAttemptAt: d.RetryAt}

@@ -266,11 +266,11 @@ func (r *rig) closing(ctx context.Context, tx pgx.Tx, c commands.Locked) (*comma
 	if err != nil {
 		return nil, err
 	}
-	op, err := r.store.Operation(ctx, c.UpstreamID, c.ProfileVersion, c.Operation)
+	terms, err := r.store.Terms(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	out := outcome.Close(commands.FactsOf(op, c, history[c.ID]))
+	out := outcome.Close(commands.FactsOf(terms, c, history[c.ID]))
 	return commands.FinalOf(out, outcome.ReasonAmbiguous, outcome.DecidedByAttempt, history[c.ID]), nil
 }
 

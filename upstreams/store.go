@@ -30,6 +30,7 @@ type Upstream struct {
 	BudgetTokens   float64 // left in the retry budget; 0 also where commands wait for tokens
 	CreatedAt      time.Time
 	UpdatedAt      time.Time
+	Unreadable     error // why the newest version cannot be read; from All only
 }
 
 // Version is one applied version. It never changes.
@@ -172,14 +173,24 @@ func (s *Store) ByID(ctx context.Context, id int64) (Upstream, error) {
 
 // List reads the upstreams of a tenant, by name.
 func (s *Store) List(ctx context.Context, tenant string) ([]Upstream, error) {
-	return s.list(ctx, `SELECT `+upstreamColumns+` FROM upstreams WHERE tenant = $1 ORDER BY name`, tenant)
+	list, err := s.list(ctx, `SELECT `+upstreamColumns+` FROM upstreams WHERE tenant = $1 ORDER BY name`, tenant)
+	for _, u := range list {
+		err = errors.Join(err, u.Unreadable)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
 }
 
-// All reads the upstreams of all tenants, by number.
+// All reads the upstreams of all tenants, by number. One whose newest version can
+// no longer be read does not keep the others back: it comes as Unreadable, with an
+// empty profile.
 func (s *Store) All(ctx context.Context) ([]Upstream, error) {
 	return s.list(ctx, `SELECT `+upstreamColumns+` FROM upstreams ORDER BY id`)
 }
 
+// list reads upstreams, some of them Unreadable perhaps.
 func (s *Store) list(ctx context.Context, query string, args ...any) ([]Upstream, error) {
 	rows, err := s.pool.Query(ctx, query, args...)
 	if err != nil {
@@ -192,7 +203,12 @@ func (s *Store) list(ctx context.Context, query string, args ...any) ([]Upstream
 	out := make([]Upstream, 0, len(found))
 	for _, row := range found {
 		u, err := s.withProfile(ctx, row)
-		if err != nil {
+		var unreadable *ParseError
+		switch {
+		case errors.As(err, &unreadable):
+			u = row.upstream(&Profile{Upstream: row.Name, Tenant: row.Tenant})
+			u.Unreadable = err
+		case err != nil:
 			return nil, err
 		}
 		out = append(out, u)
@@ -277,10 +293,14 @@ func (s *Store) withProfile(ctx context.Context, row upstreamRow) (Upstream, err
 	if err != nil {
 		return Upstream{}, err
 	}
+	return row.upstream(p), nil
+}
+
+func (row upstreamRow) upstream(p *Profile) Upstream {
 	return Upstream{
 		ID: row.ID, Tenant: row.Tenant, Name: row.Name, Version: row.Version, Profile: p,
 		PausedAt: row.PausedAt, PausedBy: row.PausedBy, PausedReason: row.PausedReason,
 		ThrottledUntil: row.ThrottledUntil, BudgetTokens: max(0, row.BudgetTokens),
 		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
-	}, nil
+	}
 }

@@ -299,6 +299,9 @@ func (d *doctor) upstreams(ctx context.Context) ([]finding, error) {
 
 func (d *doctor) upstream(u upstreams.Upstream) finding {
 	f := finding{"upstream " + u.Name, statusOK, fmt.Sprintf("version %d, tenant %s", u.Version, u.Tenant), ""}
+	if u.Unreadable != nil {
+		return finding{f.Check, statusFail, f.Detail + ", which this program cannot read: " + u.Unreadable.Error(), "apply a corrected profile"}
+	}
 	for _, ref := range secretRefs(u.Profile) {
 		if _, err := d.secrets.Lookup(ref); err != nil {
 			f.Status, f.Detail = statusWarn, fmt.Sprintf("secret %s is missing, as seen from here", ref)
