@@ -3,6 +3,7 @@ package attempts
 import (
 	"container/heap"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -83,7 +84,7 @@ func (l *lane) push(it *item, done chan<- ran) {
 }
 
 // withdraw takes a waiter off an item that has not started; it reports false
-// where the item runs already.
+// where the item runs, or the waiter has its answer already.
 func (l *lane) withdraw(id uuid.UUID, done chan<- ran) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,12 +92,11 @@ func (l *lane) withdraw(id uuid.UUID, done chan<- ran) bool {
 	if it == nil || it.running {
 		return false
 	}
-	for i, w := range it.waiters {
-		if w == done {
-			it.waiters = append(it.waiters[:i], it.waiters[i+1:]...)
-			break
-		}
+	at := slices.Index(it.waiters, done)
+	if at < 0 {
+		return false
 	}
+	it.waiters = slices.Delete(it.waiters, at, at+1)
 	if len(it.waiters) == 0 && it.prepared == nil {
 		l.forget(it)
 	}
