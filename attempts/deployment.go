@@ -83,12 +83,24 @@ func (d *Deployment) Freeze(ctx context.Context, reason, actor string) (Deployme
 	return d.Show(ctx)
 }
 
-// freeze keeps an earlier reason; doubt is never taken back but by Resume.
+// Doubt stops sending like Freeze, and says that the database may have lost what
+// was committed last, as after a restore that left no trace: on Resume everything
+// unfinished counts as possibly sent.
+func (d *Deployment) Doubt(ctx context.Context, reason, actor string) (DeploymentState, error) {
+	if err := d.freeze(ctx, actor, reason, true); err != nil {
+		return DeploymentState{}, err
+	}
+	return d.Show(ctx)
+}
+
+// freeze keeps an earlier reason. Where doubt begins the freeze counts anew, so
+// that it covers what was accepted under an earlier, plain one. Only Resume takes
+// doubt back.
 func (d *Deployment) freeze(ctx context.Context, actor, reason string, doubtful bool) error {
 	tag, err := d.pool.Exec(ctx, `
 		UPDATE deployment SET
-			frozen_at = coalesce(frozen_at, clock_timestamp()),
-			frozen_by = CASE WHEN frozen_at IS NULL THEN $1 ELSE frozen_by END,
+			frozen_at = CASE WHEN frozen_at IS NULL OR ($3 AND NOT doubtful) THEN clock_timestamp() ELSE frozen_at END,
+			frozen_by = CASE WHEN frozen_at IS NULL OR ($3 AND NOT doubtful) THEN $1 ELSE frozen_by END,
 			frozen_reason = CASE WHEN frozen_at IS NULL OR ($3 AND NOT doubtful) THEN $2 ELSE frozen_reason END,
 			doubtful = doubtful OR $3`, actor, reason, doubtful)
 	if err != nil {
@@ -109,12 +121,9 @@ func (d *Deployment) Check(ctx context.Context, instance string, frozen bool) (D
 	if err != nil {
 		return s, err
 	}
-	var moved bool
-	err = d.pool.QueryRow(ctx, `
-		SELECT d.system_identifier <> s.system_identifier::text OR d.timeline <> `+timelineSQL+`
-		FROM deployment d, pg_control_system() s`).Scan(&moved)
+	moved, err := d.Moved(ctx)
 	if err != nil {
-		return s, fmt.Errorf("compare the database's identity: %w", err)
+		return s, err
 	}
 	switch {
 	case s.Foreign(): // this process alone sends nothing: a wrong id must not stop the owner's
@@ -130,6 +139,34 @@ func (d *Deployment) Check(ctx context.Context, instance string, frozen bool) (D
 	return d.Show(ctx)
 }
 
+// identitySQL names the database that holds the data: a copy or a restore has
+// another one, on another server or beside the first.
+const identitySQL = `(SELECT system_identifier::text FROM pg_control_system()) || '/' ||
+	(SELECT oid::text FROM pg_database WHERE datname = current_database())`
+
+// Moved reports whether the database was promoted or restored since it last sent.
+func (d *Deployment) Moved(ctx context.Context) (moved bool, err error) {
+	err = d.pool.QueryRow(ctx, `SELECT system_identifier <> `+identitySQL+` OR timeline <> `+timelineSQL+` FROM deployment`).Scan(&moved)
+	if err != nil {
+		return false, fmt.Errorf("compare the database's identity: %w", err)
+	}
+	return moved, nil
+}
+
+// AdoptEmpty names the owner of a database without data, and reports whether it
+// did. A database that has commands and no owner is a copy of something: only a
+// person adopts it.
+func (d *Deployment) AdoptEmpty(ctx context.Context) (bool, error) {
+	tag, err := d.pool.Exec(ctx, `
+		INSERT INTO deployment (id, system_identifier, timeline)
+		SELECT $1, `+identitySQL+`, `+timelineSQL+` WHERE NOT EXISTS (SELECT FROM commands)
+		ON CONFLICT (only_row) DO NOTHING`, d.expected)
+	if err != nil {
+		return false, fmt.Errorf("adopt the deployment id %s: %w", d.expected, err)
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
 // Adopt makes the data this deployment's own. Data that was another's is frozen
 // and in doubt from then on, since its owner may have sent what it holds
 // unfinished; Resume lets it send.
@@ -139,10 +176,10 @@ func (d *Deployment) Adopt(ctx context.Context, actor string) (DeploymentState, 
 	}
 	_, err := d.pool.Exec(ctx, `
 		INSERT INTO deployment (id, system_identifier, timeline)
-		SELECT $1, s.system_identifier::text, `+timelineSQL+` FROM pg_control_system() s
+		VALUES ($1, `+identitySQL+`, `+timelineSQL+`)
 		ON CONFLICT (only_row) DO UPDATE SET
 			id = excluded.id,
-			frozen_at = CASE WHEN deployment.id = excluded.id THEN deployment.frozen_at ELSE coalesce(deployment.frozen_at, clock_timestamp()) END,
+			frozen_at = CASE WHEN deployment.id = excluded.id THEN deployment.frozen_at ELSE clock_timestamp() END,
 			frozen_by = CASE WHEN deployment.id = excluded.id THEN deployment.frozen_by ELSE $2 END,
 			frozen_reason = CASE WHEN deployment.id = excluded.id THEN deployment.frozen_reason
 				ELSE 'adopted from deployment ' || deployment.id || ', which may have sent what is unfinished here' END,
@@ -172,8 +209,7 @@ func (d *Deployment) Resume(ctx context.Context, actor string) (DeploymentState,
 	}
 	_, err = d.pool.Exec(ctx, `
 		UPDATE deployment SET frozen_at = NULL, frozen_by = '', frozen_reason = '', doubtful = false,
-			system_identifier = s.system_identifier::text, timeline = `+timelineSQL+`
-		FROM pg_control_system() s
+			system_identifier = `+identitySQL+`, timeline = `+timelineSQL+`
 		WHERE frozen_at IS NOT DISTINCT FROM $1 AND doubtful = $2`, s.FrozenAt, s.Doubtful)
 	if err != nil {
 		return s, fmt.Errorf("resume: %w", err)

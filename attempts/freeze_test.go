@@ -107,6 +107,49 @@ func TestForeignData(t *testing.T) {
 	}
 }
 
+// TestCopyBeside: a copy in another database of the same server is noticed.
+func TestCopyBeside(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	ctx := context.Background()
+	if _, err := pool.Exec(ctx, `UPDATE deployment SET system_identifier = regexp_replace(system_identifier, '[0-9]+$', '1')`); err != nil {
+		t.Fatal(err)
+	}
+	state, err := attempts.NewDeployment(pool, "test", nil).Check(ctx, "test", false)
+	if err != nil || !state.Frozen() || !state.Doubtful {
+		t.Errorf("after the check: %+v, %v", state, err)
+	}
+}
+
+// TestDoubtAfterFreeze: where doubt begins under a plain freeze, it covers what
+// was accepted meanwhile.
+func TestDoubtAfterFreeze(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	front := startProcess(t, pool, options{idle: true})
+	up := newLedger(t, always(201, paid))
+	front.apply(t, brief("up", up.URL, 5*time.Second, ""))
+	ctx := context.Background()
+	own := attempts.OpenDeployment(pool, "test", front.commands, front.ups)
+	if _, err := own.Freeze(ctx, "a plain one", "test"); err != nil {
+		t.Fatal(err)
+	}
+	id := front.submit(t, order("meanwhile", "charge")).ID
+	if state, err := own.Doubt(ctx, "restored over itself", "test"); err != nil || !state.Doubtful || state.FrozenReason != "restored over itself" {
+		t.Fatalf("in doubt: %+v, %v", state, err)
+	}
+	if _, err := own.Resume(ctx, "test"); err != nil {
+		t.Fatal(err)
+	}
+	p := startProcess(t, pool, options{})
+	if c := p.final(t, id); c.State != outcome.StateUnresolved {
+		t.Errorf("ended %s", c.State)
+	}
+	if n := len(up.all()); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+}
+
 // TestDoubtfulResume: after a promotion or a restore each unfinished command
 // counts as possibly sent. What was accepted during the freeze is untouched, and
 // however many resume, each command gets one synthetic attempt.

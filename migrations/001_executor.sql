@@ -4,7 +4,7 @@
 CREATE TABLE deployment (
 	only_row          boolean PRIMARY KEY DEFAULT true CHECK (only_row),
 	id                text NOT NULL,
-	system_identifier text NOT NULL,  -- of the cluster that last sent; a copy or a restore differs
+	system_identifier text NOT NULL,  -- of the cluster, and of the database in it, that last sent; a copy or a restore differs
 	timeline          bigint NOT NULL, -- grows with every promotion
 	frozen_at         timestamptz,
 	frozen_by         text NOT NULL DEFAULT '',

@@ -208,26 +208,19 @@ func (d *doctor) clock(ctx context.Context) ([]finding, error) {
 // deployment compares whose data this is with who asks, and whether it stands
 // still.
 func (d *doctor) deployment(ctx context.Context) ([]finding, error) {
-	state, err := attempts.NewDeployment(d.pool, d.config.DeploymentID, nil).Show(ctx)
+	deployment := attempts.NewDeployment(d.pool, d.config.DeploymentID, nil)
+	state, err := deployment.Show(ctx)
 	if errors.Is(err, attempts.ErrNoDeployment) {
 		return []finding{{"deployment", statusFail, "the data has no deployment id", `set EXECUTOR_DEPLOYMENT_ID and run "executor migrate"`}}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	moved, err := d.moved(ctx)
+	moved, err := deployment.Moved(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return []finding{d.identity(state, moved), frozenFinding(state)}, nil
-}
-
-// moved tells whether the database was promoted or restored since it last sent.
-func (d *doctor) moved(ctx context.Context) (moved bool, err error) {
-	err = d.pool.QueryRow(ctx, `
-		SELECT d.system_identifier <> s.system_identifier::text OR d.timeline <> c.timeline_id
-		FROM deployment d, pg_control_system() s, pg_control_checkpoint() c`).Scan(&moved)
-	return moved, err
 }
 
 func (d *doctor) identity(state attempts.DeploymentState, moved bool) finding {

@@ -11,13 +11,20 @@ import (
 
 func newFreezeCommand() *cobra.Command {
 	var f deploymentFlags
-	var reason string
+	var (
+		reason string
+		doubt  bool
+	)
 	cmd := &cobra.Command{
 		Use:   "freeze --reason TEXT",
 		Short: "Stop sending everywhere",
 		Long: `Freeze stops sending in every process of the deployment within a second or so. Attempts
 on the wire finish; commands are accepted, read and cancelled as before; their deadlines
-run on. "executor resume" ends it.`,
+run on. "executor resume" ends it.
+
+A promotion, a restore and a copy are noticed by themselves. Where a database was
+restored in a way that leaves no trace, over its own files for instance, say so with
+--doubt: on resume everything unfinished then counts as possibly sent.`,
 		Example: `  executor freeze --reason "ledger double-posts, see incident 42"`,
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -25,11 +32,15 @@ run on. "executor resume" ends it.`,
 				return usage(errors.New("--reason is needed: it is kept and shown with your name"))
 			}
 			return f.run(cmd, func(ctx context.Context, d *attempts.Deployment) (attempts.DeploymentState, error) {
+				if doubt {
+					return d.Doubt(ctx, reason, actor())
+				}
 				return d.Freeze(ctx, reason, actor())
 			})
 		},
 	}
 	f.add(cmd)
+	cmd.Flags().BoolVar(&doubt, "doubt", false, "what was committed last may be lost: count everything unfinished as possibly sent on resume")
 	cmd.Flags().StringVar(&reason, "reason", "", "why; kept and shown with your name")
 	return cmd
 }

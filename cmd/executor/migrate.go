@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
+	"executor/attempts"
 	"executor/migrations"
 )
 
@@ -75,7 +76,7 @@ func migrateDatabase(ctx context.Context, pool *pgxpool.Pool, deployment string)
 	}
 	report.Migrated = !current
 	if deployment != "" {
-		if report.Adopted, err = adoptEmpty(ctx, pool, deployment); err != nil {
+		if report.Adopted, err = attempts.NewDeployment(pool, deployment, nil).AdoptEmpty(ctx); err != nil {
 			return report, err
 		}
 	}
@@ -84,21 +85,6 @@ func migrateDatabase(ctx context.Context, pool *pgxpool.Pool, deployment string)
 		return report, fmt.Errorf("read the deployment id: %w", err)
 	}
 	return report, nil
-}
-
-// adoptEmpty names the owner of a database without data. A database that has
-// commands and no owner is a copy of something: only a person adopts it.
-func adoptEmpty(ctx context.Context, pool *pgxpool.Pool, deployment string) (bool, error) {
-	tag, err := pool.Exec(ctx, `
-		INSERT INTO deployment (id, system_identifier, timeline)
-		SELECT $1, s.system_identifier::text, c.timeline_id
-		FROM pg_control_system() s, pg_control_checkpoint() c
-		WHERE NOT EXISTS (SELECT FROM commands)
-		ON CONFLICT (only_row) DO NOTHING`, deployment)
-	if err != nil {
-		return false, fmt.Errorf("adopt the deployment id %s: %w", deployment, err)
-	}
-	return tag.RowsAffected() == 1, nil
 }
 
 func (m migration) print(cmd *cobra.Command) error {
