@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
 
+	"executor/internal/postgres"
 	"executor/outcome"
 )
 
@@ -240,5 +242,21 @@ func TestEveryPageIsLinkedFromTheReadme(t *testing.T) {
 		if page != "README.md" && page != "CHANGELOG.md" && !strings.Contains(readme, "]("+filepath.ToSlash(page)+")") {
 			t.Errorf("README.md does not lead to %s", page)
 		}
+	}
+}
+
+// The pages ask for the PostgreSQL that the program asks for.
+func TestThePagesNameTheOldestPostgreSQL(t *testing.T) {
+	asked := regexp.MustCompile(`PostgreSQL (\d+) or newer`)
+	want, seen := strconv.Itoa(postgres.MinVersion/10_000), 0
+	for _, page := range documents(t) {
+		for _, match := range asked.FindAllStringSubmatch(readFile(t, page), -1) {
+			if seen++; match[1] != want {
+				t.Errorf("%s says %q, the program needs %s", page, match[0], want)
+			}
+		}
+	}
+	if seen < 4 {
+		t.Errorf("only %d places name the version", seen)
 	}
 }
