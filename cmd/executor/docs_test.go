@@ -204,3 +204,21 @@ func printedBy(t *testing.T, in string, args ...string) []string {
 	}
 	return strings.Split(strings.TrimSpace(out.String()), "\n")
 }
+
+// What validate says of the first profile of the page is what the page shows.
+func TestTheWarningsOfThePage(t *testing.T) {
+	page := readPage(t, "docs/profiles.md")
+	_, profile, _ := strings.Cut(page, "```yaml\nversion: 1\n")
+	profile, _, _ = strings.Cut(profile, "```")
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("shop.yaml", []byte("version: 1\n"+profile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := execute(t, nil, "profiles", "validate", "shop.yaml").must(t, exitSuccess)
+	if shown := "$ executor profiles validate shop.yaml\n" + r.stderr + r.stdout + "```"; !strings.Contains(page, shown) {
+		t.Errorf("the page does not show:\n%s", shown)
+	}
+	if codes := linesWith(r.stderr, "warning no_lookup  shop.yaml:6:3: "); len(codes) != 1 {
+		t.Errorf("a warning has no code: %q", r.stderr)
+	}
+}

@@ -19,7 +19,7 @@ func newProfilesCommand() *cobra.Command {
 }
 
 // parseFile reads one profile. What is wrong with it is said with line and
-// column; what is doubtful goes to stderr.
+// column; what is doubtful goes to stderr, with the code that the manual has.
 func parseFile(cmd *cobra.Command, path string) (*upstreams.Profile, error) {
 	source, err := os.ReadFile(path)
 	if err != nil {
@@ -30,7 +30,7 @@ func parseFile(cmd *cobra.Command, path string) (*upstreams.Profile, error) {
 		return nil, err
 	}
 	for _, w := range profile.Warnings {
-		cmd.PrintErrf("%s:%s\n", path, w)
+		cmd.PrintErrf("warning %s  %s:%s\n", w.Code, path, w)
 	}
 	return profile, nil
 }
@@ -50,7 +50,8 @@ func newProfilesValidateCommand() *cobra.Command {
 		Use:   "validate FILE…",
 		Short: "Check profiles, without a server",
 		Long: `Validate checks profiles as applying them would: their form, every expression, and whether
-the contract is honest and complete. Errors and warnings have file, line and column.
+the contract is honest and complete. Errors and warnings have file, line and column, and
+a warning the code under which the manual of profiles says what to do.
 It ends with 1 if a profile does not hold; warnings pass.`,
 		Example: "  executor profiles validate examples/ledger.yaml",
 		Args:    args(cobra.MinimumNArgs(1)),
