@@ -66,8 +66,11 @@ type attemptRecord struct {
 }
 
 // lost says that the process which made the attempt did not report its end in
-// time, so that nobody can know how far it came.
-func (a attemptRecord) lost() bool { return a.Category == outcome.CategoryExecutorLost }
+// time, so that nobody can know how far it came. Of one whose gate stayed shut
+// it is known.
+func (a attemptRecord) lost() bool {
+	return a.Category == outcome.CategoryExecutorLost && a.Evidence != outcome.EvidenceNotSent
+}
 
 // seen is the evidence with what came late laid over it.
 func (a attemptRecord) seen() outcome.Evidence {
