@@ -3,6 +3,7 @@ package attempts
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"executor/commands"
@@ -27,9 +28,12 @@ func endingOf(w *work, number int, o Observation) Ending {
 	}
 	j := w.operation.Judge(r)
 	e.Answer = AnswerOf(o, j)
-	e.Reference, e.Code, e.Message = bounded(w.mask(j.Reference)), bounded(w.mask(j.Code)), bounded(w.mask(j.Message))
+	e.Reference, e.Code, e.Message = w.mask(j.Reference), bounded(w.mask(j.Code)), bounded(w.mask(j.Message))
 	e.RetryAfter = bounded(w.mask(o.Header.Get("Retry-After")))
 	e.Notes = append(e.Notes, j.Notes...)
+	if strings.HasPrefix(j.Rule, "answers[") && len(j.Notes) == 0 {
+		e.Notes = append(e.Notes, "read by "+j.Rule)
+	}
 	if e.Answer != j.Answer {
 		e.Notes = append(e.Notes, "the profile reads this response as "+string(j.Answer)+", which this exchange cannot bear out")
 	}

@@ -71,6 +71,9 @@ func insertEvent(ctx context.Context, tx Tx, e OutcomeEvent) error {
 	return insertEvents(ctx, tx, []OutcomeEvent{e})
 }
 
+// rfc3339 makes to_char write a moment in UTC as the rest of the API does.
+const rfc3339 = `YYYY-MM-DD"T"HH24:MI:SS.US"Z"`
+
 // Events reads a command's account in order: its acceptance, its attempts and
 // what was announced. The first two stand in their own tables and are shown as
 // events, not stored a second time.
@@ -78,15 +81,15 @@ func (s *Store) Events(ctx context.Context, tenant string, id uuid.UUID) ([]Even
 	rows, err := s.pool.Query(ctx, `
 		SELECT kind, number, id, type, at, sequence, actor, data::text FROM (
 			SELECT 0 AS kind, 0 AS number, NULL::uuid AS id, 'command.accepted' AS type, c.created_at AS at, 0 AS sequence,
-				r.submitted_by AS actor, json_build_object('profile_version', c.profile_version, 'deadline', c.deadline) AS data
+				r.submitted_by AS actor, json_build_object('profile_version', c.profile_version, 'deadline', to_char(c.deadline AT TIME ZONE 'UTC', '`+rfc3339+`')) AS data
 			FROM commands c JOIN command_requests r ON r.command_id = c.id WHERE c.tenant = $1 AND c.id = $2
 			UNION ALL
 			SELECT 1, number, NULL, 'attempt.started', started_at, 0, instance, json_build_object('attempt', number)
 			FROM attempts WHERE tenant = $1 AND command_id = $2
 			UNION ALL
 			SELECT 2, number, NULL, 'attempt.ended', ended_at, 0, instance, json_build_object('attempt', number,
-				'evidence', evidence, 'category', category, 'answer', answer, 'status', status, 'decision', decision,
-				'reason', reason, 'retry_at', retry_at)
+				'evidence', evidence, 'category', category, 'answer', nullif(answer, ''), 'status', nullif(status, 0),
+				'decision', decision, 'reason', reason, 'retry_at', to_char(retry_at AT TIME ZONE 'UTC', '`+rfc3339+`'))
 			FROM attempts WHERE tenant = $1 AND command_id = $2 AND ended_at IS NOT NULL
 			UNION ALL
 			SELECT 3, number, id, type, at, sequence, actor, data FROM events WHERE tenant = $1 AND command_id = $2

@@ -197,6 +197,7 @@ func (s *Store) announce(ctx context.Context, tx Tx, moves []Move) error {
 func (s *Store) Changed(moved []Moved) {
 	for _, m := range moved {
 		if m.State.Final() {
+			s.finished.WithLabelValues(string(m.State)).Inc()
 			s.watch.wake(m.ID)
 		}
 	}

@@ -41,8 +41,9 @@ func (s *Store) prepare(ctx context.Context, sub Submission) (*entry, error) {
 		return nil, invalid("/operation", "unknown_operation", "The upstream %q has no operation %q.", sub.Upstream, sub.Operation)
 	}
 	e := &entry{sub: sub, id: uuid.Must(uuid.NewV7()), hashes: fieldHashes(sub), upstream: up}
-	if err := e.setTimes(up.Profile, op, time.Now()); err != nil {
-		return nil, err
+	var fields []upstreams.FieldError
+	if bad := e.setTimes(up.Profile, op, time.Now()); bad != nil {
+		fields = bad.Fields
 	}
 	e.request, err = op.Render(upstreams.Input{
 		Key: sub.Key, CommandID: e.id, Params: sub.Params, Query: sub.Query, Headers: sub.Headers,
@@ -50,14 +51,23 @@ func (s *Store) prepare(ctx context.Context, sub Submission) (*entry, error) {
 	})
 	var bad *upstreams.InputError
 	if errors.As(err, &bad) {
-		return nil, &Invalid{Detail: "The submission does not fit the operation.", Fields: bad.Fields}
+		fields, err = append(fields, bad.Fields...), nil
 	}
-	return e, err
+	switch {
+	case err != nil:
+		return nil, err
+	case len(fields) == 1:
+		return nil, &Invalid{Detail: fields[0].Detail, Fields: fields}
+	case len(fields) > 1:
+		return nil, &Invalid{Detail: "The submission does not fit the operation.", Fields: fields}
+	default:
+		return e, nil
+	}
 }
 
 // setTimes settles deadline and priority. A deadline that leaves no room for
 // one attempt is refused: the command could only be cancelled.
-func (e *entry) setTimes(p *upstreams.Profile, op *upstreams.Operation, now time.Time) error {
+func (e *entry) setTimes(p *upstreams.Profile, op *upstreams.Operation, now time.Time) *Invalid {
 	sub, window := e.sub, op.Policy().MinAttemptWindow
 	if sub.Priority != "" && !slices.Contains(Priorities(), sub.Priority) {
 		return invalid("/priority", "unknown_priority", "The priority is high, normal or low, not %q.", sub.Priority)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
@@ -31,6 +32,7 @@ type Config struct {
 	Deployment string // that this process belongs to: with another's data it sends nothing; "" is any
 	Starter    Starter
 	Log        *slog.Logger
+	Registry   prometheus.Registerer // nil for no metrics
 }
 
 // Store keeps the commands.
@@ -44,6 +46,7 @@ type Store struct {
 	log        *slog.Logger
 	submits    *groupcommit.Group[*entry, Accepted]
 	watch      *watch
+	finished   *prometheus.CounterVec
 }
 
 // submitBatch bounds how many submissions share one commit.
@@ -62,6 +65,12 @@ func NewStore(c Config) *Store {
 		return groupcommit.Run(ctx, s.pool, items, s.accept)
 	})
 	s.watch = newWatch(s.finalAmong)
+	s.finished = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "executor_commands_finished_total", Help: "Outcomes that this process committed, by state.",
+	}, []string{"state"})
+	if c.Registry != nil {
+		c.Registry.MustRegister(s.finished)
+	}
 	return s
 }
 

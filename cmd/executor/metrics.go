@@ -103,6 +103,7 @@ type backlog struct {
 	pool                     *pgxpool.Pool
 	log                      *slog.Logger
 	unresolved, oldest, late *prometheus.Desc
+	frozen, paused           *prometheus.Desc
 }
 
 // scrapeTimeout bounds the database's part of a scrape.
@@ -114,6 +115,8 @@ func newBacklog(pool *pgxpool.Pool, log *slog.Logger) *backlog {
 		unresolved: prometheus.NewDesc("executor_unresolved", "Commands in the state unresolved.", nil, nil),
 		oldest:     prometheus.NewDesc("executor_oldest_unresolved_age_seconds", "Age of the oldest unresolved command since it was accepted; 0 without one.", nil, nil),
 		late:       prometheus.NewDesc("executor_oldest_due_age_seconds", "How long the pending command that is due longest has been due; 0 without one.", nil, nil),
+		frozen:     prometheus.NewDesc("executor_frozen", "1 while the deployment sends nothing.", nil, nil),
+		paused:     prometheus.NewDesc("executor_upstreams_paused", "Upstreams that a person paused.", nil, nil),
 	}
 }
 
@@ -121,6 +124,8 @@ func (b *backlog) Describe(ch chan<- *prometheus.Desc) {
 	ch <- b.unresolved
 	ch <- b.oldest
 	ch <- b.late
+	ch <- b.frozen
+	ch <- b.paused
 }
 
 func (b *backlog) Collect(ch chan<- prometheus.Metric) {
@@ -134,6 +139,8 @@ func (b *backlog) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(b.unresolved, prometheus.GaugeValue, float64(ages.Unresolved))
 	ch <- prometheus.MustNewConstMetric(b.oldest, prometheus.GaugeValue, ages.OldestUnresolved.Seconds())
 	ch <- prometheus.MustNewConstMetric(b.late, prometheus.GaugeValue, ages.OldestDue.Seconds())
+	ch <- prometheus.MustNewConstMetric(b.frozen, prometheus.GaugeValue, float64(ages.Frozen))
+	ch <- prometheus.MustNewConstMetric(b.paused, prometheus.GaugeValue, float64(ages.Paused))
 }
 
 // ages is how much waits for a person and how long work has been due.
@@ -141,16 +148,20 @@ type ages struct {
 	Unresolved       int64
 	OldestUnresolved time.Duration // since it was accepted
 	OldestDue        time.Duration // since the pending command due longest was due
+	Frozen           int64         // deployments that send nothing: 0 or 1
+	Paused           int64         // upstreams
 }
 
 func readAges(ctx context.Context, pool *pgxpool.Pool) (ages, error) {
 	var a ages
 	var unresolved, due float64
 	err := pool.QueryRow(ctx, `
-		SELECT u.n, extract(epoch FROM u.age)::float8, extract(epoch FROM d.age)::float8
+		SELECT u.n, extract(epoch FROM u.age)::float8, extract(epoch FROM d.age)::float8,
+			(SELECT count(*) FROM deployment WHERE frozen_at IS NOT NULL),
+			(SELECT count(*) FROM upstreams WHERE paused_at IS NOT NULL)
 		FROM (SELECT count(*) AS n, coalesce(now() - min(created_at), '0') AS age FROM commands WHERE phase IS NOT NULL) u,
 		     (SELECT coalesce(greatest(now() - min(next_attempt_at), '0'), '0') AS age FROM commands WHERE next_attempt_at IS NOT NULL) d`).
-		Scan(&a.Unresolved, &unresolved, &due)
+		Scan(&a.Unresolved, &unresolved, &due, &a.Frozen, &a.Paused)
 	a.OldestUnresolved = time.Duration(unresolved * float64(time.Second))
 	a.OldestDue = time.Duration(due * float64(time.Second))
 	return a, err

@@ -144,7 +144,7 @@ func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv
 		return err
 	}
 	ups := upstreams.NewStore(pool)
-	p.commands = commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Deployment: p.config.DeploymentID, Log: p.log})
+	p.commands = commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Deployment: p.config.DeploymentID, Log: p.log, Registry: registry})
 	p.deployment = attempts.OpenDeployment(pool, p.config.DeploymentID, p.commands, ups)
 	if p.config.has(roleWorker) {
 		if err := p.wireWorker(pool, ups, registry, getenv); err != nil {

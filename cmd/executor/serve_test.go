@@ -173,7 +173,7 @@ func TestServeShowsMetrics(t *testing.T) {
 		t.Fatalf("metrics: %d %s", status, text)
 	}
 	for _, want := range []string{
-		"executor_build_info{", "executor_unresolved 0\n", "executor_oldest_unresolved_age_seconds 0\n", "executor_oldest_due_age_seconds ",
+		"executor_build_info{", "executor_unresolved 0\n", "executor_frozen 0\n", "executor_upstreams_paused 0\n", "executor_oldest_unresolved_age_seconds 0\n", "executor_oldest_due_age_seconds ",
 		`executor_http_request_duration_seconds_count{method="POST",route="/v1/commands",status="202"} 1`,
 		`executor_http_request_duration_seconds_count{method="GET",route="/v1/commands/{id}",status="200"}`,
 		"executor_attempts_total{", "executor_database_connections_max 8\n", "process_open_fds", "go_goroutines",
