@@ -41,6 +41,7 @@ func TestClientCommands(t *testing.T) {
 		"watch":               testWatch,
 		"cancel":              testCancel,
 		"profiles":            testProfiles,
+		"pause an upstream":   testPauseUpstream,
 		"who may not":         testWhoMayNot,
 		"doctor":              testDoctorOfTheLiving,
 		"interrupted waiting": testInterruptedWaiting,
@@ -276,6 +277,27 @@ func testProfiles(t *testing.T, d *deployment) {
 	if r := d.execute("profiles", "apply", file).must(t, exitFailure); !strings.Contains(r.stderr, "other.yaml:5:") {
 		t.Errorf("a bad one: %q", r.stderr)
 	}
+}
+
+// A paused upstream is left alone until somebody resumes it; the subtests that
+// follow need it sent to.
+func testPauseUpstream(t *testing.T, d *deployment) {
+	d.execute("profiles", "pause", "ledger").must(t, exitUsage)
+	d.execute("profiles", "pause", "nope", "--reason", "x").must(t, exitNotFound)
+	d.execute("profiles", "resume", "nope").must(t, exitNotFound)
+	r := d.execute("profiles", "pause", "ledger", "--reason", "maintenance").must(t, exitSuccess)
+	if !strings.Contains(r.stdout, "paused by test: maintenance") {
+		t.Errorf("pause:\n%s", r.stdout)
+	}
+	held := decode[client.Command](t, d.submit("create_payment", "", "--key", "paused").must(t, exitSuccess).stdout)
+	if list := d.execute("profiles", "list").must(t, exitSuccess); !strings.Contains(list.stdout, "paused by test: maintenance") {
+		t.Errorf("list:\n%s", list.stdout)
+	}
+	resumed := decode[client.Upstream](t, d.execute("profiles", "resume", "ledger", "--output", "json").must(t, exitSuccess).stdout)
+	if resumed.Name != "ledger" || resumed.Paused != nil {
+		t.Errorf("resume: %+v", resumed)
+	}
+	d.execute("get", held.ID, "--wait", "1m").must(t, exitSuccess)
 }
 
 func testWhoMayNot(t *testing.T, d *deployment) {

@@ -304,7 +304,7 @@ func (d *doctor) upstream(u upstreams.Upstream) finding {
 	switch {
 	case u.PausedAt != nil:
 		f.Status, f.Detail = statusWarn, "paused by "+u.PausedBy+" since "+stamp(*u.PausedAt)+": "+u.PausedReason
-		f.Fix = "resume it through the API (POST /v1/upstreams/" + u.Name + "/resume) when its trouble is over; deadlines run on"
+		f.Fix = `"executor profiles resume ` + u.Name + `" when its trouble is over; deadlines run on`
 	case u.ThrottledUntil != nil && u.ThrottledUntil.After(time.Now()):
 		f.Status, f.Detail = statusWarn, "asked to be left alone until "+stamp(*u.ThrottledUntil)
 		f.Fix = "nothing; lower the profile's rate if it comes often"

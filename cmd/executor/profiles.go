@@ -14,8 +14,9 @@ import (
 )
 
 func newProfilesCommand() *cobra.Command {
-	return group("profiles", "Validate, explain and apply upstream profiles",
-		newProfilesValidateCommand(), newProfilesExplainCommand(), newProfilesApplyCommand(), newProfilesListCommand())
+	return group("profiles", "Validate, explain and apply upstream profiles; pause upstreams",
+		newProfilesValidateCommand(), newProfilesExplainCommand(), newProfilesApplyCommand(), newProfilesListCommand(),
+		newProfilesPauseCommand(), newProfilesResumeCommand())
 }
 
 // parseFile reads one profile. What is wrong with it is said with line and
