@@ -77,21 +77,27 @@ func problemText(err error, p *client.Problem) string {
 		b.WriteString(before)
 	}
 	switch {
+	case len(p.Errors) == 1 && p.Errors[0].Detail == p.Detail:
+		b.WriteString(p.Errors[0].String()) // the same with its place
 	case p.Detail != "":
-		b.WriteString(p.Detail)
+		b.WriteString(p.Detail + fieldsText(p.Errors))
 	default:
-		b.WriteString(p.Title)
-	}
-	for _, e := range p.Errors {
-		if e.Detail != p.Detail || e.Pointer+e.Parameter+e.Header != "" {
-			b.WriteString("\n  " + e.String())
-		}
+		b.WriteString(p.Title + fieldsText(p.Errors))
 	}
 	if p.CommandID != "" {
 		b.WriteString("\n  the key's command: " + p.CommandID)
 	}
 	if p.Status >= 500 && p.RequestID != "" {
 		b.WriteString("\n  request " + p.RequestID)
+	}
+	return b.String()
+}
+
+// fieldsText lists the places that are wrong, a line each.
+func fieldsText(list []client.FieldError) string {
+	var b strings.Builder
+	for _, e := range list {
+		b.WriteString("\n  " + e.String())
 	}
 	return b.String()
 }

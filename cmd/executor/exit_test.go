@@ -54,6 +54,10 @@ func TestComplaint(t *testing.T) {
 			Status: 422, Code: "invalid_request", Detail: "The request has 2 invalid fields.", RequestID: "r1",
 			Errors: []client.FieldError{{Pointer: "/upstream", Detail: "unknown"}, {Pointer: "/operation", Detail: "missing"}},
 		},
+		"id: The parameter is not a UUID.": &client.Problem{ // once, not as detail and error
+			Status: 400, Code: "invalid_parameter", Detail: "The parameter is not a UUID.",
+			Errors: []client.FieldError{{Parameter: "id", Detail: "The parameter is not a UUID."}},
+		},
 		"apply ledger: The database did not answer.\n  request r1": fmt.Errorf("apply ledger: %w", &client.Problem{
 			Status: 503, Code: "unavailable", Detail: "The database did not answer.", RequestID: "r1",
 		}),
