@@ -125,8 +125,9 @@ func (s *Store) Operation(ctx context.Context, upstreamID int64, version int, na
 
 // Terms are what the rules ask of an accepted command's profile.
 type Terms struct {
-	Contract outcome.Operation
-	Policy   outcome.Retry
+	Contract      outcome.Operation
+	Policy        outcome.Retry
+	resultHeaders []string // those of the response that a result shows
 }
 
 // Terms are those of the version that the command pinned. A profile that can no
@@ -141,10 +142,10 @@ func (s *Store) terms(ctx context.Context, upstreamID int64, version int, operat
 	var unreadable *upstreams.ParseError
 	switch {
 	case errors.As(err, &unreadable):
-		return Terms{outcome.Operation{Idempotency: outcome.IdempotencyNone}, outcome.Retry{MaxAttempts: 1}}, nil
+		return Terms{Contract: outcome.Operation{Idempotency: outcome.IdempotencyNone}, Policy: outcome.Retry{MaxAttempts: 1}}, nil
 	case err != nil:
 		return Terms{}, err
 	default:
-		return Terms{op.Contract(), op.Policy()}, nil
+		return Terms{op.Contract(), op.Policy(), op.Result.Headers}, nil
 	}
 }

@@ -141,7 +141,9 @@ func (s *Store) complete(ctx context.Context, r commandRow, around surroundings)
 		},
 	}
 	if r.Outcome != nil {
-		c.Outcome = r.Outcome.view(around.results[r.ID])
+		result := around.results[r.ID]
+		result.Headers = onlyHeaders(result.Headers, terms.resultHeaders)
+		c.Outcome = r.Outcome.view(result)
 		if r.Outcome.State == outcome.StateUnresolved {
 			c.Reconciliation = &Reconciliation{Phase: string(r.Outcome.NextAction)}
 		}
@@ -150,6 +152,18 @@ func (s *Store) complete(ctx context.Context, r commandRow, around surroundings)
 		c.Waiting, err = s.waiting(ctx, r, around.open)
 	}
 	return c, err
+}
+
+// onlyHeaders keeps the headers that the profile names as part of a result. The
+// attempt shows them all.
+func onlyHeaders(headers http.Header, names []string) http.Header {
+	kept := http.Header{}
+	for _, name := range names {
+		if values := headers.Values(name); len(values) > 0 {
+			kept[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	return kept
 }
 
 // results reads the responses behind successes: of the attempt that brought it,

@@ -47,7 +47,7 @@ operations:
     path: /payments
     body: json
     idempotency: {kind: keyed, retention: 24h, key: {in: body, name: /meta/key}}
-  charge: {method: POST, path: /charges, body: json}
+  charge: {method: POST, path: /charges, body: json, result: {headers: [X-Odd]}}
   upload: {method: POST, path: /files, body: raw}
   ping: {method: POST, path: /ping, body: none}
   balance: {method: GET, path: "/accounts/{account}", body: none, idempotency: {kind: safe}}
