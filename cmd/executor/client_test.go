@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -71,8 +73,8 @@ func testSubmitUntilFinal(t *testing.T, d *deployment) {
 		if command.State != tt.state || command.Outcome.State() != tt.state {
 			t.Errorf("%s of %s: %s", tt.trouble, tt.operation, r.stdout)
 		}
-		if !strings.Contains(r.stderr, "--key "+command.Key) {
-			t.Errorf("the made key %s is not told: %q", command.Key, r.stderr)
+		if r.stderr != "key: "+command.Key+"\n" {
+			t.Errorf("of the made key %s stderr says %q", command.Key, r.stderr)
 		}
 	}
 }
@@ -116,9 +118,21 @@ func testSubmitWhatIsNot(t *testing.T, d *deployment) {
 		{[]string{"--upstream", "ledger", "--operation", "charge_card", "--body", "{}", "--key", "käse"}, "printable ASCII"},
 	} {
 		r := d.execute(append([]string{"submit"}, tt.args...)...).must(t, exitUsage)
-		if !strings.Contains(r.stderr, tt.want) || r.stdout != "" {
+		if !strings.Contains(r.stderr, tt.want) || strings.Contains(r.stderr, "safe") || r.stdout != "" {
 			t.Errorf("%v: stdout %q, stderr %q", tt.args, r.stdout, r.stderr)
 		}
+	}
+}
+
+// Where the answer is lost, the key that was made is what makes a repeat safe.
+func TestSubmitWithoutAnAnswer(t *testing.T) {
+	service := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer service.Close()
+	env := map[string]string{"EXECUTOR_URL": service.URL, "EXECUTOR_API_KEY": "exk_x"}
+	r := execute(t, env, "submit", "--upstream", "u", "--operation", "o").must(t, exitFailure)
+	made, _, _ := strings.Cut(r.stderr, "\n")
+	if key, told := strings.CutPrefix(made, "key: "); !told || !strings.Contains(r.stderr, "The same submit with --key "+key+" is safe") {
+		t.Errorf("stderr %q", r.stderr)
 	}
 }
 

@@ -57,10 +57,14 @@ func clientCode(err error) int {
 
 // clientText says what went wrong in words of the command line.
 func clientText(err error) string {
+	var open *client.Unconfirmed
 	var problem *client.Problem
 	var dial *net.OpError
 	var address *url.Error
 	switch {
+	case errors.As(err, &open):
+		return fmt.Sprintf("it is not known whether the command was accepted: %s\nThe same submit with --key %s is safe, at any time.",
+			clientText(open.Err), shellQuote(open.Key))
 	case errors.As(err, &problem):
 		return problemText(err, problem)
 	case errors.As(err, &dial) && dial.Op == "dial" && errors.As(err, &address):

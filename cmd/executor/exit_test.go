@@ -31,6 +31,7 @@ func TestExitCode(t *testing.T) {
 		{"conflict", problem(409, "conflict"), 1},
 		{"away", problem(503, "unavailable"), 1},
 		{"unconfirmed", &client.Unconfirmed{Key: "k", Err: errors.New("x")}, 1},
+		{"interrupted submit", &client.Unconfirmed{Key: "k", Err: context.Canceled}, 130},
 		{"interrupted", fmt.Errorf("wait: %w", context.Canceled), 130},
 		{"success", stateExit(client.StateSuccess), 0},
 		{"rejected", stateExit(client.StateRejected), 5},
@@ -61,6 +62,12 @@ func TestComplaint(t *testing.T) {
 		"apply ledger: The database did not answer.\n  request r1": fmt.Errorf("apply ledger: %w", &client.Problem{
 			Status: 503, Code: "unavailable", Detail: "The database did not answer.", RequestID: "r1",
 		}),
+		"it is not known whether the command was accepted: The database did not answer.\nThe same submit with --key 'a b' is safe, at any time.": &client.Unconfirmed{
+			Key: "a b", Err: &client.Problem{Status: 503, Code: "unavailable", Detail: "The database did not answer."},
+		},
+		"it is not known whether the command was accepted: send: context canceled\nThe same submit with --key k is safe, at any time.": &client.Unconfirmed{
+			Key: "k", Err: fmt.Errorf("send: %w", context.Canceled), // an interruption that leaves something open
+		},
 	} {
 		if got := complaint(err); got != want {
 			t.Errorf("got:\n%s\nwant:\n%s", got, want)

@@ -11,6 +11,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"executor/client"
 )
 
 func main() {
@@ -49,9 +51,11 @@ func run(ctx context.Context, args []string, w world) int {
 }
 
 // complaint is what stderr says of err; nothing for an error without text and
-// for an interruption, which the user already knows of.
+// for an interruption, which the user already knows of, unless it leaves open
+// whether a command exists.
 func complaint(err error) string {
-	if err == nil || exitCode(err) == exitInterrupted && errors.Is(err, context.Canceled) {
+	var open *client.Unconfirmed
+	if err == nil || exitCode(err) == exitInterrupted && errors.Is(err, context.Canceled) && !errors.As(err, &open) {
 		return ""
 	}
 	return clientText(err)

@@ -43,7 +43,8 @@ state. With --wait it waits for that, and the exit code tells which: 0 success,
 5 rejected, 6 unresolved, 7 cancelled, 8 still running when the wait ended.
 
 A command belongs to its key for good. Submitting the same again under the same key is
-safe and gives the command as it is now. Without --key one is made and shown on stderr.
+safe and gives the command as it is now. Without --key one is made, and shown on stderr
+before anything is sent.
 
 A body that is JSON is sent byte for byte as given. Any other body needs --content-type.`,
 		Example: `  executor submit --upstream ledger --operation create_payment --param account=a1 --body '{"amount": 100}' --wait 30s
@@ -92,7 +93,7 @@ func (f *submitFlags) run(cmd *cobra.Command) error {
 	}
 	if s.Key == "" {
 		s.Key = client.NewKey()
-		cmd.PrintErrf("The key is %s: with --key %s the same submit can be repeated safely.\n", s.Key, s.Key)
+		cmd.PrintErrf("key: %s\n", s.Key) // before it is sent: whatever ends this process, the key is known
 	}
 	accepted, err := c.Submit(cmd.Context(), s)
 	if err != nil {
