@@ -176,10 +176,19 @@ func (c Config) checkIdentity(p *problems) {
 		p.check(slices.Contains(knownRoles(), role), "EXECUTOR_ROLES names %q: the roles are %s", role, strings.Join(knownRoles(), ", "))
 	}
 	p.check(c.MaxConnections >= minConnections, "EXECUTOR_MAX_CONNECTIONS is %d: lease, queue and commits need at least %d", c.MaxConnections, minConnections)
-	if c.SecretsDir != "" {
-		info, err := os.Stat(c.SecretsDir)
-		p.check(err == nil && info.IsDir(), "EXECUTOR_SECRETS_DIR is %q, which is not a folder that can be read: create it or leave the setting out", c.SecretsDir)
+	if err := checkSecretsDir(c.SecretsDir); err != nil {
+		*p = append(*p, err)
 	}
+}
+
+func checkSecretsDir(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("--secrets-dir or EXECUTOR_SECRETS_DIR is %q, which is not a folder that can be read: create it or leave the setting out", dir)
+	}
+	return nil
 }
 
 // maxInstance keeps an instance's name within what the queue takes for one.

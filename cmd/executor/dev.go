@@ -52,6 +52,9 @@ what was seen of every attempt, and ends. It leaves nothing behind.`,
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.movable = !cmd.Flags().Changed("listen") && getenv("EXECUTOR_LISTEN") == ""
+			if err := o.check(); err != nil {
+				return usage(err)
+			}
 			if o.demo {
 				return runDemo(cmd, o, getenv)
 			}
@@ -70,6 +73,20 @@ what was seen of every attempt, and ends. It leaves nothing behind.`,
 	fromEnv(flags, "metrics-listen", "EXECUTOR_METRICS_LISTEN")
 	fromEnv(flags, "secrets-dir", "EXECUTOR_SECRETS_DIR")
 	return cmd
+}
+
+// check refuses what cannot be before anything is created or started.
+func (o devOptions) check() error {
+	var p problems
+	for _, a := range []struct{ setting, address string }{
+		{"--listen or EXECUTOR_LISTEN", o.listen},
+		{"--metrics-listen or EXECUTOR_METRICS_LISTEN", o.metrics},
+		{"--upstream-listen", o.upstream},
+	} {
+		err := checkAddress(a.address)
+		p.check(err == nil, "%s is %q: %v", a.setting, a.address, err)
+	}
+	return errors.Join(append(p, checkSecretsDir(o.secretsDir))...)
 }
 
 // runDev serves until it is told to stop, which is no error.

@@ -100,6 +100,30 @@ func TestDev(t *testing.T) {
 	stop(t, again)
 }
 
+// What cannot be is refused before a folder is made or a database started.
+func TestDevChecksFirst(t *testing.T) {
+	for _, tt := range []struct {
+		args []string
+		env  map[string]string
+		want []string
+	}{
+		{[]string{"--secrets-dir", "/nowhere"}, nil, []string{"--secrets-dir", "EXECUTOR_SECRETS_DIR", `"/nowhere"`}},
+		{nil, map[string]string{"EXECUTOR_SECRETS_DIR": "/nowhere"}, []string{"--secrets-dir", "EXECUTOR_SECRETS_DIR", `"/nowhere"`}},
+		{[]string{"--listen", "nonsense", "--upstream-listen", ":70000"}, nil, []string{"--listen", `"nonsense"`, "--upstream-listen", `":70000"`}},
+	} {
+		dir := filepath.Join(t.TempDir(), "dev")
+		r := execute(t, tt.env, append([]string{"dev", "--dir", dir}, tt.args...)...).must(t, exitUsage)
+		for _, want := range tt.want {
+			if !strings.Contains(r.stderr, want) {
+				t.Errorf("dev %v: stderr %q lacks %q", tt.args, r.stderr, want)
+			}
+		}
+		if _, err := os.Stat(dir); !os.IsNotExist(err) {
+			t.Errorf("dev %v left its folder behind: %v", tt.args, err)
+		}
+	}
+}
+
 func stop(t *testing.T, p *Process) {
 	t.Helper()
 	p.Signal(syscall.SIGINT)
