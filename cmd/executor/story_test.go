@@ -29,7 +29,7 @@ type story struct {
 	secure  func(*testkit.Authority) *tls.Config // its TLS
 	base    string                               // the base URL of nobody
 
-	// What it says besides the usual (story_rig_test.go).
+	// What it says besides the usual (story_profile_test.go).
 	profile   settings
 	operation settings
 	change    func(*client.Submission)

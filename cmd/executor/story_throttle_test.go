@@ -72,10 +72,18 @@ func throttleStories() []story {
 
 		{name: "408, no key", kind: "none", meets: "status=408,times=1",
 			attempts: []string{"response_received declined 408", created}, ends: "success applied applied", effects: 1},
+		{name: "408, keyed", kind: "keyed", meets: "status=408,times=1",
+			attempts: []string{"response_received declined 408", created}, ends: "success applied applied", effects: 1},
+		{name: "408, safe", kind: "safe", meets: "status=408,times=1",
+			attempts: []string{"response_received declined 408", done}, ends: "success applied applied"},
 		{name: "408, natural", kind: "natural", meets: "status=408,times=1",
 			attempts: []string{"response_received declined 408", done}, ends: "success applied applied", effects: 1},
 		{name: "425 once, no key", kind: "none", meets: "status=425,times=1",
 			attempts: []string{"response_received declined 425", created}, ends: "success applied applied", effects: 1},
+		{name: "425 once, natural", kind: "natural", meets: "status=425,times=1",
+			attempts: []string{"response_received declined 425", done}, ends: "success applied applied", effects: 1},
+		{name: "425 once, safe", kind: "safe", meets: "status=425,times=1",
+			attempts: []string{"response_received declined 425", done}, ends: "success applied applied"},
 		{name: "425 twice, keyed", kind: "keyed", meets: "status=425",
 			attempts: []string{"response_received declined 425", "response_received declined 425"}, ends: "cancelled declined status_denied"},
 
