@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -38,8 +37,8 @@ func TestBudgetPays(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
 	up := newLedger(t, failing(3, 503))
-	p := startProcess(t, pool, options{leaseTTL: shortLease})
-	p.apply(t, brief("up", up.URL, 5*time.Second, "  budget: {ratio: 0.5, floor_per_second: 0, burst: 5, when_empty: close}"))
+	p := startProcess(t, pool, options{})
+	p.apply(t, brief("up", up.URL, ample, "  budget: {ratio: 0.5, floor_per_second: 0, burst: 5, when_empty: close}"))
 	if got := tokens(t, pool); got != 5 {
 		t.Errorf("it starts with %v tokens", got)
 	}
@@ -62,8 +61,8 @@ func TestBudgetWaits(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
 	up := newLedger(t, failing(2, 503))
-	p := startProcess(t, pool, options{leaseTTL: shortLease})
-	p.apply(t, brief("up", up.URL, 5*time.Second, "  budget: {ratio: 0, floor_per_second: 0.4, burst: 1, when_empty: wait}"))
+	p := startProcess(t, pool, options{})
+	p.apply(t, brief("up", up.URL, ample, "  budget: {ratio: 0, floor_per_second: 0.4, burst: 1, when_empty: wait}"))
 	id := p.submit(t, order("k", "pay")).ID
 	p.waitsFor(t, id, commands.WaitRetryToken)
 	c := p.final(t, id)
@@ -83,9 +82,9 @@ func TestBudgetCloses(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
 	up := newLedger(t, failing(100, 503))
-	a := startProcess(t, pool, options{leaseTTL: shortLease})
-	b := startProcess(t, pool, options{leaseTTL: shortLease})
-	a.apply(t, brief("up", up.URL, 5*time.Second, "  budget: {ratio: 0, floor_per_second: 0, burst: 4, when_empty: close}"))
+	a := startProcess(t, pool, options{})
+	b := startProcess(t, pool, options{})
+	a.apply(t, brief("up", up.URL, ample, "  budget: {ratio: 0, floor_per_second: 0, burst: 4, when_empty: close}"))
 	var ids []uuid.UUID
 	for i := range 10 {
 		ids = append(ids, []*process{a, b}[i%2].submit(t, order(fmt.Sprintf("k%d", i), "pay")).ID)
@@ -114,9 +113,9 @@ func TestTokensHoldDialsBack(t *testing.T) {
 	pool := database(t)
 	up := newLedger(t, failing(1, 429))
 	dials := &counting{}
-	p := startProcess(t, pool, options{leaseTTL: shortLease, resolver: dials})
+	p := startProcess(t, pool, options{resolver: dials})
 	named := strings.Replace(up.URL, "127.0.0.1:", "up.test:", 1)
-	p.apply(t, brief("up", named, 5*time.Second, "  budget: {ratio: 0, floor_per_second: 2, burst: 1, when_empty: wait}"))
+	p.apply(t, brief("up", named, ample, "  budget: {ratio: 0, floor_per_second: 2, burst: 1, when_empty: wait}"))
 	var ids []uuid.UUID
 	for i := range 12 {
 		ids = append(ids, p.submit(t, order(fmt.Sprintf("k%d", i), "charge")).ID)

@@ -63,14 +63,14 @@ func TestMissingSecret(t *testing.T) {
 	up := newLedger(t, always(201, paid))
 	var secrets vault
 	p := startProcess(t, pool, options{getenv: secrets.getenv})
-	p.apply(t, brief("up", up.URL, 5*time.Second, "auth: {type: bearer, token: env:EXECUTOR_SECRET_TOKEN}"))
+	p.apply(t, brief("up", up.URL, ample, "auth: {type: bearer, token: env:EXECUTOR_SECRET_TOKEN}"))
 	patient := p.submit(t, order("patient", "charge")).ID
 	hurried := order("hurried", "charge")
 	hurried.Timeout = 3 * time.Second
-	short := p.submit(t, hurried).ID
+	hasty := p.submit(t, hurried).ID
 	p.waitsFor(t, patient, commands.WaitCredential)
-	p.waitsFor(t, short, commands.WaitCredential)
-	c := p.final(t, short)
+	p.waitsFor(t, hasty, commands.WaitCredential)
+	c := p.final(t, hasty)
 	if c.State != outcome.StateCancelled || c.Outcome.Reason != outcome.OutcomeReasonNeverSent || c.Outcome.DecidedBy != outcome.DecidedByDeadline || c.Attempts != 0 {
 		t.Errorf("without a secret it ended after %d attempts: %+v", c.Attempts, c.Outcome)
 	}
@@ -108,7 +108,7 @@ func TestEchoedCredential(t *testing.T) {
 			secrets.set("EXECUTOR_SECRET_PASSWORD", password)
 			secrets.set("EXECUTOR_SECRET_VALUE", value)
 			p := startProcess(t, pool, options{getenv: secrets.getenv})
-			p.apply(t, brief("up", up.URL, 5*time.Second, auth))
+			p.apply(t, brief("up", up.URL, ample, auth))
 			if c := p.final(t, p.submit(t, order("k", "charge")).ID); c.State != outcome.StateRejected {
 				t.Errorf("ended %s", c.State)
 			}
@@ -179,7 +179,7 @@ func TestRefreshAndReplay(t *testing.T) {
 	var secrets vault
 	secrets.set("EXECUTOR_SECRET_CLIENT", clientSecret)
 	p := startProcess(t, pool, options{getenv: secrets.getenv})
-	p.apply(t, brief("up", up.URL, 5*time.Second, tokens.auth()))
+	p.apply(t, brief("up", up.URL, ample, tokens.auth()))
 	for _, tt := range []struct {
 		order, operation string
 		state            outcome.State
@@ -213,7 +213,7 @@ func TestTokenEndpointDown(t *testing.T) {
 	var secrets vault
 	secrets.set("EXECUTOR_SECRET_CLIENT", clientSecret)
 	p := startProcess(t, pool, options{getenv: secrets.getenv})
-	p.apply(t, brief("up", up.URL, 5*time.Second, tokens.auth()))
+	p.apply(t, brief("up", up.URL, ample, tokens.auth()))
 	c := p.final(t, p.submit(t, order("k", "charge")).ID)
 	list := p.attempts(t, c.ID)
 	if c.State != outcome.StateCancelled || c.Outcome.Reason != outcome.OutcomeReasonNeverSent || len(list) != 4 {
@@ -250,7 +250,7 @@ func TestRefreshIsNotSpentUnsent(t *testing.T) {
 	var secrets vault
 	secrets.set("EXECUTOR_SECRET_CLIENT", clientSecret)
 	a := startProcess(t, pool, options{getenv: secrets.getenv})
-	slow := strings.Replace(brief("up", up.URL, 5*time.Second, tokens.auth()), "initial: 20ms, max: 100ms", "initial: 2s, max: 2s", 1)
+	slow := strings.Replace(brief("up", up.URL, ample, tokens.auth()), "initial: 20ms, max: 100ms", "initial: 2s, max: 2s", 1)
 	a.apply(t, slow) // a failure of the token endpoint counts for a second
 	a.final(t, a.submit(t, order("first", "pay")).ID)
 	b := startProcess(t, pool, options{getenv: secrets.getenv})
@@ -287,7 +287,7 @@ func TestLostReplayCounts(t *testing.T) {
 	var secrets vault
 	secrets.set("EXECUTOR_SECRET_CLIENT", clientSecret)
 	a := startMortal(t, pool, options{getenv: secrets.getenv})
-	a.apply(t, brief("up", up.URL, time.Second, tokens.auth()))
+	a.apply(t, brief("up", up.URL, short, tokens.auth()))
 	id := a.submit(t, order("k", "pay")).ID
 	eventually(t, "the replay", func() bool { return len(up.of("k")) == 2 })
 	a.proxy.Cut()

@@ -36,7 +36,7 @@ func TestStandstill(t *testing.T) {
 	pool := database(t)
 	up := newLedger(t, always(201, paid))
 	p := startProcess(t, pool, options{})
-	p.apply(t, brief("up", up.URL, 5*time.Second, ""))
+	p.apply(t, brief("up", up.URL, ample, ""))
 	ctx, deployment := context.Background(), p.engine.Deployment()
 	for _, tt := range []struct {
 		name        commands.WaitFor
@@ -80,7 +80,7 @@ func TestForeignData(t *testing.T) {
 	pool := database(t)
 	front := startProcess(t, pool, options{idle: true})
 	up := newLedger(t, always(201, paid))
-	front.apply(t, brief("up", up.URL, 5*time.Second, ""))
+	front.apply(t, brief("up", up.URL, ample, ""))
 	unkeyed := front.submit(t, order("unkeyed", "charge")).ID
 	ctx := context.Background()
 	copied := attempts.OpenDeployment(pool, "staging", front.commands, front.ups)
@@ -128,7 +128,7 @@ func TestDoubtAfterFreeze(t *testing.T) {
 	pool := database(t)
 	front := startProcess(t, pool, options{idle: true})
 	up := newLedger(t, always(201, paid))
-	front.apply(t, brief("up", up.URL, 5*time.Second, ""))
+	front.apply(t, brief("up", up.URL, ample, ""))
 	ctx := context.Background()
 	own := attempts.OpenDeployment(pool, "test", front.commands, front.ups)
 	if _, err := own.Freeze(ctx, "a plain one", "test"); err != nil {
@@ -163,7 +163,7 @@ func TestDoubtfulResume(t *testing.T) {
 			pool := database(t)
 			front := startProcess(t, pool, options{idle: true})
 			up := newLedger(t, always(201, paid))
-			front.apply(t, brief("up", up.URL, 5*time.Second, ""))
+			front.apply(t, brief("up", up.URL, ample, ""))
 			keyed := front.submit(t, order("keyed", "pay")).ID
 			unkeyed := front.submit(t, order("unkeyed", "charge")).ID
 			ctx := context.Background()

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -15,7 +14,7 @@ import (
 
 // aging is a profile whose upstream remembers keys for four seconds.
 func aging(name, baseURL, initial string) string {
-	source := strings.Replace(brief(name, baseURL, time.Second, ""), "retention: 24h", "retention: 4s, margin: 100ms", 1)
+	source := strings.Replace(brief(name, baseURL, short, ""), "retention: 24h", "retention: 4s, margin: 100ms", 1)
 	source = strings.Replace(source, "initial: 20ms, max: 100ms", "initial: "+initial+", max: "+initial, 1)
 	return strings.Replace(source, "max_attempts: 4", "max_attempts: 100", 1)
 }

@@ -63,7 +63,7 @@ func TestRateIsShared(t *testing.T) {
 	front := startProcess(t, pool, options{idle: true})
 	a := startProcess(t, pool, options{})
 	b := startProcess(t, pool, options{})
-	front.apply(t, brief("up", up.URL, 5*time.Second, "limits: {rate: {per_second: 0.001, burst: 2}}"))
+	front.apply(t, brief("up", up.URL, ample, "limits: {rate: {per_second: 0.001, burst: 2}}"))
 	var ids []uuid.UUID
 	for _, p := range []*process{a, b} {
 		if err := p.engine.Refresh(context.Background()); err != nil {
@@ -108,7 +108,7 @@ func TestThrottle(t *testing.T) {
 	}
 	until := map[string]time.Time{}
 	for _, name := range []string{"brief", "long", "other"} {
-		a.apply(t, brief(name, up.URL, 5*time.Second, ""))
+		a.apply(t, brief(name, up.URL, ample, ""))
 	}
 	ids := map[string][]uuid.UUID{}
 	for _, name := range []string{"brief", "long"} {
@@ -157,7 +157,7 @@ func TestRetryAfterBeyondDeadline(t *testing.T) {
 		reply(w, 429, `{}`)
 	})
 	p := startProcess(t, pool, options{})
-	p.apply(t, brief("up", up.URL, 5*time.Second, ""))
+	p.apply(t, brief("up", up.URL, ample, ""))
 	c := p.final(t, p.submit(t, order("k", "charge")).ID)
 	if c.State != outcome.StateCancelled || c.Outcome.Reason != outcome.OutcomeReasonDeclined || c.Outcome.StoppedBy != outcome.ReasonDeadline || c.Outcome.DecidedBy != outcome.DecidedByAttempt {
 		t.Errorf("ended %+v", c.Outcome)

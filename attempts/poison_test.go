@@ -34,8 +34,8 @@ func TestPoison(t *testing.T) {
 		up            = newLedger(t, always(201, paid))
 	)
 	p := startProcess(t, pool, options{resolver: &panicking{}, begun: before.strike, seen: after.strike})
-	p.apply(t, brief("up", up.URL, 5*time.Second, "limits: {max_in_flight: 4}"))
-	poisoned := brief("poison", up.URL, 5*time.Second, "")
+	p.apply(t, brief("up", up.URL, ample, "limits: {max_in_flight: 4}"))
+	poisoned := brief("poison", up.URL, ample, "")
 	p.apply(t, strings.Replace(poisoned, "127.0.0.1:", "poison.test:", 1))
 
 	submit := func(name, upstream, operation string, hit *set) uuid.UUID {
@@ -104,7 +104,7 @@ func TestRefusedEvidence(t *testing.T) {
 		reply(w, 201, fmt.Sprintf(`{"id":"pay_9","note":%q}`, order))
 	})
 	p := startProcess(t, pool, options{})
-	p.apply(t, brief("up", up.URL, 5*time.Second, ""))
+	p.apply(t, brief("up", up.URL, ample, ""))
 	poisoned := p.submit(t, order("poison", "charge")).ID
 	other := p.submit(t, order("other", "charge")).ID
 	for _, id := range []uuid.UUID{poisoned, other} {

@@ -17,16 +17,23 @@ import (
 )
 
 // shortLease is a lease time under which a takeover takes seconds.
-const shortLease = 2 * time.Second
+const shortLease = 3 * time.Second
 
-// brief is a profile whose attempts can be under way for so long after they
-// were begun; limits are lines of its limits section.
+// How long an attempt may take: ample where that does not matter, short where
+// its end is waited for.
+const (
+	ample = 20 * time.Second
+	short = 3 * time.Second
+)
+
+// brief is a profile whose attempts may take so long. extra are more lines of its
+// retry section, or of its top level.
 func brief(name, baseURL string, total time.Duration, extra string) string {
 	return fmt.Sprintf(`version: 1
 upstream: %s
 base_url: %s
 egress: {allow: [127.0.0.0/8]}
-timeouts: {connect: 1s, tls: 1s, response_header: %[3]s, total: %[3]s}
+timeouts: {connect: %[3]s, tls: %[3]s, response_header: %[3]s, total: %[3]s}
 deadline: 2m
 retry:
   max_attempts: 4
@@ -66,14 +73,14 @@ func TestDeadProcess(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
 	up := newLedger(t, func(w http.ResponseWriter, r *http.Request, _ string, n int) {
-		if n == 1 && r.Header.Get("X-Second-Life") == "" {
+		if n == 1 {
 			hang(r, nil)
 			return
 		}
 		reply(w, 201, paid)
 	})
 	a := startMortal(t, pool, options{})
-	a.apply(t, brief("up", up.URL, time.Second, "limits: {max_in_flight: 2}"))
+	a.apply(t, brief("up", up.URL, short, "limits: {max_in_flight: 2}"))
 	keyed := a.submit(t, order("keyed", "pay"))
 	unkeyed := a.submit(t, order("unkeyed", "charge"))
 	eventually(t, "both requests", func() bool { return len(up.all()) == 2 })
@@ -204,10 +211,9 @@ func effects(t testing.TB, pool *pgxpool.Pool, id uuid.UUID) []string {
 func TestZombie(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
-	second := make(chan struct{}) // lets second attempts be answered
-	up := newLedger(t, func(w http.ResponseWriter, r *http.Request, order string, n int) {
+	up := newLedger(t, func(w http.ResponseWriter, _ *http.Request, order string, n int) {
 		switch {
-		case n > 1 && hang(r, second):
+		case n > 1:
 			reply(w, 503, `{}`)
 		case order == "refused", order == "denied":
 			reply(w, 422, `{"code":"no"}`)
@@ -219,7 +225,7 @@ func TestZombie(t *testing.T) {
 	})
 	seen := &set{every: true}
 	a := startPaused(t, pool, nil, seen)
-	a.apply(t, brief("up", up.URL, time.Second, ""))
+	a.apply(t, brief("up", up.URL, short, ""))
 	slow := brief("slow", up.URL, time.Minute, "")
 	a.apply(t, slow)
 	submit := func(name, upstream, operation string) uuid.UUID {
@@ -238,7 +244,12 @@ func TestZombie(t *testing.T) {
 	eventually(t, "all answers", func() bool { return seen.size() == len(all) })
 	a.proxy.Cut()
 
-	b := startProcess(t, pool, options{leaseTTL: shortLease})
+	late := make(chan struct{}) // until then the second attempt is under way
+	b := startProcess(t, pool, options{leaseTTL: shortLease, seen: func(id uuid.UUID) {
+		if id == executing {
+			<-late
+		}
+	}})
 	for _, id := range []uuid.UUID{unresolved, refused, declined, absorbed, denied} {
 		if c := b.final(t, id); c.State != outcome.StateUnresolved {
 			t.Errorf("after the takeover %s is %s", c.Key, c.State)
@@ -251,7 +262,7 @@ func TestZombie(t *testing.T) {
 	for _, id := range all {
 		eventually(t, "late evidence", func() bool { return len(effects(t, pool, id)) > 0 })
 	}
-	close(second)
+	close(late)
 
 	for _, tt := range []struct {
 		id     uuid.UUID
@@ -317,21 +328,17 @@ func settle(t testing.TB, p *process, id uuid.UUID, state outcome.State) {
 func TestZombieBeforeTheFirstByte(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
-	answer := make(chan struct{})
-	up := newLedger(t, func(w http.ResponseWriter, r *http.Request, _ string, _ int) {
-		if hang(r, answer) {
-			reply(w, 422, `{"code":"no"}`)
-		}
-	})
+	up := newLedger(t, always(422, `{"code":"no"}`))
 	begun := &set{every: true}
 	a := startPaused(t, pool, begun, nil)
-	a.apply(t, brief("up", up.URL, time.Second, ""))
+	a.apply(t, brief("up", up.URL, short, ""))
 	unkeyed := a.submit(t, order("unkeyed", "charge")).ID
 	keyed := a.submit(t, order("keyed", "pay")).ID
 	eventually(t, "both begun", func() bool { return begun.size() == 2 })
 	a.proxy.Cut()
 
-	b := startProcess(t, pool, options{leaseTTL: shortLease})
+	late := make(chan struct{}) // until then the second attempt is under way
+	b := startProcess(t, pool, options{leaseTTL: shortLease, seen: func(uuid.UUID) { <-late }})
 	if c := b.final(t, unkeyed); c.State != outcome.StateUnresolved {
 		t.Errorf("after the takeover it is %s", c.State)
 	}
@@ -340,7 +347,7 @@ func TestZombieBeforeTheFirstByte(t *testing.T) {
 	for _, id := range []uuid.UUID{unkeyed, keyed} {
 		eventually(t, "late evidence", func() bool { return len(effects(t, pool, id)) > 0 })
 	}
-	close(answer)
+	close(late)
 	c := b.final(t, keyed)
 	// Had the first attempt left any doubt, a refusal of the second would not
 	// have ended it.
@@ -373,7 +380,7 @@ func TestGate(t *testing.T) {
 			})
 		}
 	}})
-	p.apply(t, brief("up", up.URL, time.Second, ""))
+	p.apply(t, brief("up", up.URL, short, ""))
 	for _, operation := range []string{"charge", "pay"} {
 		c := p.final(t, p.submit(t, order(operation, operation)).ID)
 		list := p.attempts(t, c.ID)

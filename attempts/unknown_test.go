@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -54,7 +53,7 @@ func startBehind(t testing.TB, pool *pgxpool.Pool, up *ledger, o options) (*proc
 	t.Helper()
 	proxy := testkit.NewProxy(t, pool.Config().ConnString())
 	p := startProcess(t, testkit.Open(t, proxy.URL), o)
-	p.apply(t, brief("up", up.URL, 5*time.Second, ""))
+	p.apply(t, brief("up", up.URL, ample, ""))
 	p.final(t, p.submit(t, order("first-"+uuid.NewString(), "pay")).ID)
 	return p, proxy
 }
@@ -212,7 +211,7 @@ func TestUnknownUnsent(t *testing.T) {
 			proxy := testkit.NewProxy(t, pool.Config().ConnString())
 			dials := &counting{}
 			p := startProcess(t, testkit.Open(t, proxy.URL), options{resolver: dials})
-			p.apply(t, brief("up", fmt.Sprintf("http://up.test:%d", port), time.Second, ""))
+			p.apply(t, brief("up", fmt.Sprintf("http://up.test:%d", port), ample, ""))
 			loseOnce(proxy, unsent, fate)
 			c := p.final(t, p.submit(t, order("k", "charge")).ID)
 			list := p.attempts(t, c.ID)
@@ -231,7 +230,7 @@ func TestUnknownLateEvidence(t *testing.T) {
 	up := newLedger(t, always(201, paid))
 	seen := &set{every: true}
 	a := startPaused(t, pool, nil, seen)
-	a.apply(t, brief("up", up.URL, time.Second, ""))
+	a.apply(t, brief("up", up.URL, short, ""))
 	id := a.submit(t, order("k", "charge")).ID
 	eventually(t, "the answer", func() bool { return seen.size() == 1 })
 	a.proxy.Cut()
