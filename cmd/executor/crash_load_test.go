@@ -173,10 +173,20 @@ func (f *fleet) start(i int) *node {
 		f.t.Fatal(err)
 	}
 	n.client = c
+	f.t.Cleanup(n.sound)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.nodes[i] = n
 	return n
+}
+
+// sound looks for faults that the process itself noticed.
+func (n *node) sound() {
+	for _, trace := range []string{"WARNING: DATA RACE", "panicked", "panic:"} {
+		if strings.Contains(n.stderr.String(), trace) {
+			n.t.Errorf("%s says %q", n.instance, trace)
+		}
+	}
 }
 
 // node is the i-th process, counted round and round.
