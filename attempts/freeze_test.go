@@ -210,6 +210,44 @@ func TestDoubtfulResume(t *testing.T) {
 	}
 }
 
+// TestRewoundLease: a process whose lease is older than it knows, or gone, works
+// on a database that was restored under it. It freezes everybody before it holds
+// a lease again, also if the first try to freeze is lost.
+func TestRewoundLease(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]string{
+		"older": `UPDATE leases SET renewed_at = renewed_at - interval '1 hour'`,
+		"gone":  `DELETE FROM leases`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			pool := database(t)
+			up := newLedger(t, always(201, paid))
+			p, proxy := startBehind(t, pool, up, options{leaseTTL: shortLease, drain: time.Second})
+			defer proxy.Cut()
+			ctx := context.Background()
+			lost := proxy.StallAt("UPDATE deployment SET")
+			if _, err := pool.Exec(ctx, change); err != nil {
+				t.Fatal(err)
+			}
+			<-lost
+			deployment := p.engine.Deployment()
+			eventually(t, "the freeze", func() bool {
+				state, err := deployment.Show(ctx)
+				return err == nil && state.Frozen() && state.Doubtful
+			})
+			id := p.submit(t, order("k", "charge")).ID
+			p.waitsFor(t, id, commands.WaitFrozen)
+			if _, err := deployment.Resume(ctx, "test"); err != nil {
+				t.Fatal(err)
+			}
+			if c := p.final(t, id); c.State != outcome.StateSuccess || c.Attempts != 1 {
+				t.Errorf("ended %s after %d attempts", c.State, c.Attempts)
+			}
+			up.verify(t, pool)
+		})
+	}
+}
+
 // TestPromotion: a standby takes over under a running process, and has lost the
 // record of an attempt that is on the wire. Nothing is sent from then on before
 // somebody resumes, and what may have been sent is not sent again.

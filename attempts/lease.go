@@ -138,11 +138,12 @@ func (l *Lease) rewind() error {
 	return errRewound
 }
 
-// forget starts over, as a process that never had a lease.
+// forget starts over, as a process that never had a lease: a database that went
+// backwards gives the same epochs out again, to others.
 func (l *Lease) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.rewound, l.epoch = false, 0
+	l.rewound, l.epoch, l.epochs = false, 0, nil
 }
 
 // known reports whether the database ever had this process's lease.

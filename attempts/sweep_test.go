@@ -40,6 +40,8 @@ func TestBrokenQueue(t *testing.T) {
 		`UPDATE river_job SET state = 'running', attempted_at = now(),
 			attempted_by = ARRAY[(SELECT instance FROM leases WHERE ended_at IS NULL ORDER BY epoch LIMIT 1)]
 		WHERE id % 4 = 3 AND state = 'available'`,
+		`DELETE FROM river_queue`,
+		`DELETE FROM river_leader`,
 	} {
 		if _, err := pool.Exec(context.Background(), sql); err != nil {
 			t.Fatal(err)
