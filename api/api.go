@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,15 +92,28 @@ func (s *Server) Drain() { s.drain() }
 // Routes is the router: every operation of openapi.yaml and nothing else. HEAD
 // is answered wherever GET is.
 func (s *Server) Routes() http.Handler {
+	return s.router(operations(), "There is nothing at this path.")
+}
+
+// HealthRoutes is the router of a process without the API: the health calls, and
+// what the problems mean that it answers all else with. elsewhere is their
+// detail.
+func (s *Server) HealthRoutes(elsewhere string) http.Handler {
+	return s.router(slices.DeleteFunc(operations(), func(op operation) bool {
+		return !slices.Contains([]string{"Livez", "Healthz", "Readyz", "GetProblem"}, op.id)
+	}), elsewhere)
+}
+
+func (s *Server) router(list []operation, elsewhere string) http.Handler {
 	r := chi.NewRouter()
 	r.Use(s.frame)
 	r.NotFound(s.handler(func(http.ResponseWriter, *http.Request) error {
-		return &failure{code: ProblemCodeNotFound, detail: "There is nothing at this path."}
+		return &failure{code: ProblemCodeNotFound, detail: elsewhere}
 	}))
 	r.MethodNotAllowed(s.handler(func(w http.ResponseWriter, req *http.Request) error {
 		return methodNotAllowed(r, req)
 	}))
-	for _, op := range operations() {
+	for _, op := range list {
 		h := s.handler(func(w http.ResponseWriter, r *http.Request) error { return s.serve(op, w, r) })
 		r.MethodFunc(op.method, op.pattern, h)
 		if op.method == http.MethodGet {

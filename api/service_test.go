@@ -1,7 +1,9 @@
 package api
 
 import (
+	"encoding/json"
 	"errors"
+	"net/http/httptest"
 	"testing"
 
 	"executor/attempts"
@@ -48,4 +50,35 @@ func TestHealth(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 	g.do("GET", "/livez").want(200)
+}
+
+// What a process without the API answers is not all that openapi.yaml has, but
+// it is in its form.
+func TestHealthRoutes(t *testing.T) {
+	routes := newRig(t).server.HealthRoutes("Elsewhere.")
+	ask := func(method, path string, want int) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		if routes.ServeHTTP(w, httptest.NewRequest(method, path, nil)); w.Code != want {
+			t.Errorf("%s %s: %d, want %d: %s", method, path, w.Code, want, w.Body)
+		}
+		return w
+	}
+	refused := func(method, path string, status int) (p Problem) {
+		w := ask(method, path, status)
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Header().Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s %s: %v: %s", method, path, err, w.Body)
+		}
+		return p
+	}
+	for _, path := range []string{"/livez", "/healthz", "/readyz", "/problems/not_found"} {
+		ask("GET", path, 200)
+	}
+	for _, path := range []string{"/", "/v1/commands", "/openapi.yaml"} {
+		if p := refused("GET", path, 404); p.Code != ProblemCodeNotFound || p.Detail != "Elsewhere." || p.Type != "/problems/not_found" {
+			t.Errorf("%s: %+v", path, p)
+		}
+	}
+	if p := refused("POST", "/livez", 405); p.Code != ProblemCodeMethodNotAllowed {
+		t.Errorf("%+v", p)
+	}
 }

@@ -184,17 +184,11 @@ func (p *process) wireWorker(pool *pgxpool.Pool, ups *upstreams.Store, registry 
 func route(server *api.Server, registry *prometheus.Registry, config Config) http.Handler {
 	r := chi.NewRouter()
 	r.Use(instrument(registry))
-	routes := server.Routes()
 	if config.has(roleAPI) {
-		r.Mount("/", routes)
-		return r
+		r.Mount("/", server.Routes())
+	} else {
+		r.Mount("/", server.HealthRoutes("This process answers health calls only: its role is "+strings.Join(config.Roles, ",")+"."))
 	}
-	for _, path := range []string{"/livez", "/healthz", "/readyz"} {
-		r.Handle(path, routes)
-	}
-	r.NotFound(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "This process answers health calls only: its role is "+strings.Join(config.Roles, ","), http.StatusNotFound)
-	})
 	return r
 }
 

@@ -356,8 +356,15 @@ func TestRoles(t *testing.T) {
 	d.apply()
 	command := d.payment("k1", "")
 	worker := d.serve("--roles", "worker")
-	if status, _ := get(t, worker.URL()+"/v1/commands"); status != http.StatusNotFound {
-		t.Errorf("a worker answers the API: %d", status)
+	for _, path := range []string{"/v1/commands", "/"} { // what is not there is a problem (RFC 9457), as of the API
+		status, body := get(t, worker.URL()+path)
+		p := decode[client.Problem](t, body)
+		if status != http.StatusNotFound || p.Code != "not_found" || !strings.Contains(p.Detail, "its role is worker") || p.RequestID == "" {
+			t.Errorf("a worker answers %s with %d %s", path, status, body)
+		}
+		if status, body := get(t, worker.URL()+p.Type); status != http.StatusOK {
+			t.Errorf("what the problem means: %d %s", status, body)
+		}
 	}
 	for _, p := range []*Process{front, worker} {
 		if status, body := get(t, p.URL()+"/readyz"); status != http.StatusOK {
