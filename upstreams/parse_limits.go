@@ -75,6 +75,9 @@ func (r *reader) retry(m *mapping, base Retry, whole bool) Retry {
 	t.MaxAttempts = m.integer("max_attempts", base.MaxAttempts, 1, 1000)
 	t.MinAttemptWindow = m.duration("min_attempt_window", base.MinAttemptWindow, shortestTimeout, maxTimeout)
 	t.TransientStatuses = m.statuses("transient_statuses", base.TransientStatuses, 500, 599)
+	if m.has("transient_statuses") {
+		r.warnTransient(m, t.TransientStatuses)
+	}
 	t.Backoff = r.backoff(m.mapping("backoff"), base.Backoff)
 	t.Budget = r.budget(m.mapping("budget"), base.Budget, whole)
 	t.WhenBudgetEmpty = t.Budget.WhenEmpty

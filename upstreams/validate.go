@@ -95,6 +95,16 @@ func (r *reader) warnTimes(m *mapping, o *Operation) {
 	}
 }
 
+// warnTransient looks for statuses that stand in the list for nothing.
+func (r *reader) warnTransient(m *mapping, listed []int) {
+	for _, status := range listed {
+		if status != http.StatusInternalServerError {
+			r.warn("transient_unused", m, "transient_statuses", fmt.Sprintf("%d has no effect, only 500 is looked for: 502, 503 and 504 are repeated anyway where that is safe, and any other status only if a rule under `answers` calls it declined", status))
+			return
+		}
+	}
+}
+
 func (r *reader) warnLookups(m *mapping, o *Operation) {
 	onlyByReference := len(o.Lookups) > 0
 	for _, l := range o.Lookups {
