@@ -5,6 +5,9 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"executor/commands"
+	"executor/outcome"
 )
 
 // renew keeps the lease. Where the database went backwards everybody is frozen
@@ -110,10 +113,21 @@ func (e *Engine) closeLost(ctx context.Context, open []Open, why string) {
 				e.log.Error("close lost attempt", "command_id", o.CommandID, "attempt", o.Number, "error", err)
 			default:
 				e.log.Warn("closed a lost attempt", "command_id", o.CommandID, "attempt", o.Number, "state", done.State)
+				e.resume(o, done)
 			}
 		})
 	}
 	closing.Wait()
+}
+
+// resume keeps what follows a lost attempt in this process, where it starts on
+// time: the queue's scheduler may have died with the process that made it.
+func (e *Engine) resume(o Open, done *Finished) {
+	l := e.lane(o.UpstreamID)
+	if l == nil || done.State != outcome.StatePending || done.RetryIn > 2*nearWait {
+		return
+	}
+	l.push(&item{id: o.CommandID, due: time.Now().Add(done.RetryIn), priority: commands.PriorityNormal.Number()}, nil)
 }
 
 func (e *Engine) closeOverdue(ctx context.Context) error {

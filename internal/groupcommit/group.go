@@ -15,9 +15,9 @@ import (
 // ErrClosed means that the group takes nothing more; the item was not flushed.
 var ErrClosed = errors.New("the group is closed")
 
-// flushBound is how long one flush may take. It is a last resort against a
-// network that swallows everything, longer than any deadline below it.
-const flushBound = 2 * time.Minute
+// flushBound is how long a flush may take on its way to COMMIT. It is a last resort
+// against a network that swallows everything, behind which all others would wait.
+const flushBound = 15 * time.Second
 
 // Result is what became of one item.
 type Result[R any] struct {
