@@ -20,16 +20,16 @@ const toNobody = "http://127.0.0.9:1999"
 func egressStories() []story {
 	return []story{
 		{name: "connection refused to the end, keyed", kind: "keyed", base: toNobody,
-			attempts: []string{nobodyIn, nobodyIn, nobodyIn}, ends: "cancelled never_sent max_attempts"},
+			attempts: []string{noConnection, noConnection, noConnection}, ends: "cancelled never_sent max_attempts"},
 		{name: "connection refused to the end, no key", kind: "none", base: toNobody,
-			attempts: []string{nobodyIn, nobodyIn, nobodyIn}, ends: "cancelled never_sent max_attempts"},
+			attempts: []string{noConnection, noConnection, noConnection}, ends: "cancelled never_sent max_attempts"},
 		{name: "connection refused to the end, natural", kind: "natural", base: toNobody,
-			attempts: []string{nobodyIn, nobodyIn, nobodyIn}, ends: "cancelled never_sent max_attempts"},
+			attempts: []string{noConnection, noConnection, noConnection}, ends: "cancelled never_sent max_attempts"},
 		{name: "connection refused to the end, safe", kind: "safe", base: toNobody,
-			attempts: []string{nobodyIn, nobodyIn, nobodyIn}, ends: "cancelled never_sent max_attempts"},
+			attempts: []string{noConnection, noConnection, noConnection}, ends: "cancelled never_sent max_attempts"},
 		{name: "connection refused until the deadline", kind: "none", base: toNobody, operation: settings{"retry": "{max_attempts: 1000}"},
-			change:   func(sub *client.Submission) { sub.Timeout = 2 * time.Second },
-			attempts: []string{nobodyIn + " +"}, ends: "cancelled never_sent deadline"},
+			change:   func(sub *client.Submission) { sub.Timeout = 8 * time.Second },
+			attempts: []string{noConnection + " +"}, ends: "cancelled never_sent deadline"},
 		{name: "a name that nobody has", kind: "none", base: "http://nobody.invalid", profile: settings{"timeouts": "{connect: 300ms}"},
 			attempts: []string{"not_sent dns_failure", "not_sent dns_failure", "not_sent dns_failure"}, ends: "cancelled never_sent max_attempts"},
 

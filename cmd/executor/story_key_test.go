@@ -71,7 +71,7 @@ func keyStories() []story {
 				"idempotency": "{kind: keyed, key: {in: header, name: Idempotency-Key}, retention: 6s, margin: 0s}",
 				"retry":       "{max_attempts: 1000}",
 			},
-			attempts: []string{lost, nobodyIn + " +"}, ends: "unresolved no_response ambiguous"},
+			attempts: []string{lost, noConnection + " +"}, ends: "unresolved no_response ambiguous"},
 		{name: "nobody knows how long the key lives", kind: "keyed", meets: "commit,drop",
 			operation: settings{"idempotency": "{kind: keyed, key: {in: header, name: Idempotency-Key}}"},
 			attempts:  []string{lost}, ends: "unresolved no_response ambiguous", effects: 1},

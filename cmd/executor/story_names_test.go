@@ -89,7 +89,7 @@ func TestStoriesOfNames(t *testing.T) {
 		story{name: "the metadata service by a name", kind: "none", base: at("cloud.test"), profile: settings{"egress": "{allow: [127.0.0.0/8, 169.254.0.0/16]}"},
 			attempts: forbidden, ends: "cancelled never_sent permanent_failure", check: addresses("address_forbidden")},
 		story{name: "a name that turns inwards", kind: "none", base: at("turning.test"),
-			attempts: []string{nobodyIn, "not_sent address_forbidden"}, ends: "cancelled never_sent permanent_failure", check: addresses("address_forbidden")},
+			attempts: []string{noConnection, "not_sent address_forbidden"}, ends: "cancelled never_sent permanent_failure", check: addresses("address_forbidden")},
 		story{name: "a name that nobody has", kind: "none", base: at("nobody.test"),
 			attempts: []string{"not_sent dns_failure", "not_sent dns_failure", "not_sent dns_failure"}, ends: "cancelled never_sent max_attempts"},
 	)

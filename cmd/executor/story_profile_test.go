@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,42 +14,30 @@ import (
 )
 
 // settings are members of a profile or of an operation, each with its YAML in flow
-// style. {sim}, {files} and {token} stand for the simulator's URL, the folder of
-// secrets and the plot's token.
+// style; {sim} stands for the simulator's URL.
 type settings map[string]string
 
-// usual is what holds where a story says nothing else: quick retries and plenty of
-// them, and a connection for each attempt.
+// usual is the profile where a story says nothing else: a connection for each
+// attempt, few attempts quickly after one another, and much patience with a busy
+// machine.
 func usual() settings {
 	return settings{
 		"egress":     "{allow: [127.0.0.0/8]}",
 		"connection": "{fresh: always}",
-		"timeouts":   "{connect: 10s, tls: 10s, response_header: 20s, total: 30s}",
+		"timeouts":   "{connect: 20s, tls: 20s, response_header: 20s, total: 30s}",
 		"limits":     "{max_in_flight: 100}",
 		"deadline":   "5m",
-		"retry":      retrying(""),
+		"retry": "{max_attempts: 3, min_attempt_window: 100ms, backoff: {initial: 20ms, max: 100ms}, " +
+			"budget: {ratio: 1, floor_per_second: 100, burst: 1000}, throttle_pauses_upstream: false}",
 	}
 }
 
-// retrying is the usual retry section with some more in it.
-func retrying(more string) string {
-	return "{max_attempts: 3, min_attempt_window: 100ms, backoff: {initial: 20ms, max: 100ms, jitter: full}, " +
-		"budget: {ratio: 1, floor_per_second: 100, burst: 1000}, throttle_pauses_upstream: false" + after(", ", more) + "}"
+// keyed is the contract of an operation with a key, and some more of it.
+func keyed(more ...string) string {
+	return "{" + strings.Join(append([]string{"kind: keyed", "key: {in: header, name: Idempotency-Key}", "retention: 24h"}, more...), ", ") + "}"
 }
 
-// keyed is the usual contract of keyed operations with some more in it.
-func keyed(more string) string {
-	return "{kind: keyed, key: {in: header, name: Idempotency-Key}, retention: 24h" + after(", ", more) + "}"
-}
-
-func after(separator, text string) string {
-	if text == "" {
-		return ""
-	}
-	return separator + text
-}
-
-// apply applies a profile.
+// apply makes a profile known to the executor.
 func (s *stage) apply(t testing.TB, name, base string, changes settings, operations map[string]settings) {
 	t.Helper()
 	profile := usual()
@@ -59,7 +48,7 @@ func (s *stage) apply(t testing.TB, name, base string, changes settings, operati
 	for _, operation := range slices.Sorted(maps.Keys(operations)) {
 		text = fmt.Appendf(text, "  %s:\n%s", operation, operations[operation].lines("    "))
 	}
-	text = []byte(strings.NewReplacer("{sim}", s.simURL, "{files}", s.files).Replace(string(text)))
+	text = bytes.ReplaceAll(text, []byte("{sim}"), []byte(s.simURL))
 	if _, err := s.api.PutUpstream(bounded(t), name, text); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -78,7 +67,7 @@ func (pl *plot) contract() settings {
 	m := settings{"method": "POST", "path": "/v1/accounts/{account}/payments", "caller_headers": "[Sim-Behavior]"}
 	switch pl.kind {
 	case outcome.IdempotencyKeyed:
-		m["idempotency"] = keyed("")
+		m["idempotency"] = keyed()
 	case outcome.IdempotencyNatural:
 		m["method"], m["path"], m["idempotency"] = "PUT", "/v1/accounts/{account}", "{kind: natural}"
 	case outcome.IdempotencySafe:

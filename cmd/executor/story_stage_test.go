@@ -28,7 +28,7 @@ type stage struct {
 	files   string             // folder of secrets and certificates
 	proxy   *testkit.RawServer // of the process's environment; nobody is to use it
 	hidden  []string           // what must not be shown anywhere
-	plots   int                // opened so far
+	tokens  map[string]string  // of the stories so far, by name
 }
 
 // newStage starts the process that all stories of a test share.
@@ -47,7 +47,7 @@ func newStage(t *testing.T) *stage {
 // emptyStage has everything but somebody who serves.
 func emptyStage(t *testing.T) *stage {
 	t.Helper()
-	s := &stage{deployment: newDeployment(t), ca: testkit.NewAuthority(t), files: t.TempDir()}
+	s := &stage{deployment: newDeployment(t), ca: testkit.NewAuthority(t), files: t.TempDir(), tokens: map[string]string{}}
 	s.env["EXECUTOR_SECRETS_DIR"] = s.files
 	s.hidden = []string{s.secret("token", "hush-token-1"), s.secret("client-secret", "hush-secret-2")}
 	s.secret("ca.pem", string(s.ca.PEM))
@@ -72,7 +72,8 @@ func (s *stage) call() {
 	s.t.Helper()
 	var err error
 	s.api, err = client.New(client.Config{
-		URL: s.env["EXECUTOR_URL"], APIKey: s.env["EXECUTOR_API_KEY"], Retries: -1, Timeout: patience, HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: submitting}},
+		URL: s.env["EXECUTOR_URL"], APIKey: s.env["EXECUTOR_API_KEY"], Retries: -1, Timeout: patience,
+		HTTP: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: submitting}},
 	})
 	if err != nil {
 		s.t.Fatal(err)
@@ -90,11 +91,11 @@ func bounded(t testing.TB) context.Context {
 type plot struct {
 	*stage
 	story
-	token     string // stands in the target of every request, and nowhere else
+	token     string // stands in the target of each of its requests, and in no other
 	upstream  string
 	operation string
-	made      *bytesUpstream // nil where the simulator serves
-	commands  int
+	made      *bytesUpstream // nil where the simulator serves, or nobody
+	commands  int            // so far
 }
 
 // shared is the upstream of all stories that the simulator tells and whose profile
@@ -108,13 +109,10 @@ func (s *stage) open(t testing.TB, stories ...story) []*plot {
 	for i, one := range stories {
 		pl := s.prepare(t, one)
 		if plots[i] = pl; pl.upstream == shared {
-			if operations[pl.operation] != nil {
-				t.Fatalf("two stories are called %q", one.name)
-			}
 			operations[pl.operation] = pl.contract()
 			continue
 		}
-		s.apply(t, pl.upstream, pl.served(t), pl.profile, map[string]settings{pl.operation: pl.contract()})
+		s.apply(t, pl.upstream, pl.served(), pl.profile, map[string]settings{pl.operation: pl.contract()})
 	}
 	if len(operations) > 0 {
 		s.apply(t, shared, s.simURL, nil, operations)
@@ -123,36 +121,34 @@ func (s *stage) open(t testing.TB, stories ...story) []*plot {
 }
 
 // one opens a single story on an upstream of its own.
-func (s *stage) one(t testing.TB, told story) *plot {
+func (s *stage) one(t testing.TB, single story) *plot {
 	t.Helper()
-	if told.profile == nil {
-		told.profile = settings{}
+	if single.profile == nil {
+		single.profile = settings{}
 	}
-	return s.open(t, told)[0]
+	return s.open(t, single)[0]
 }
 
 var notPlain = regexp.MustCompile(`[^a-z0-9]+`)
 
-func (s *stage) prepare(t testing.TB, told story) *plot {
+// prepare gives the story's parts their names.
+func (s *stage) prepare(t testing.TB, one story) *plot {
 	t.Helper()
-	if _, err := outcome.ParseIdempotency(string(told.kind)); err != nil {
-		t.Fatalf("%s: %v", told.name, err)
+	plain := strings.Trim(notPlain.ReplaceAllString(strings.ToLower(one.name), "-"), "-")
+	if _, err := outcome.ParseIdempotency(string(one.kind)); err != nil || len(plain) > 60 || s.tokens[plain] != "" {
+		t.Fatalf("story %q: the name is taken or too long, or the kind is none: %v", one.name, err)
 	}
-	plain := strings.Trim(notPlain.ReplaceAllString(strings.ToLower(told.name), "-"), "-")
-	if len(plain) > 60 {
-		t.Fatalf("the name %q is too long", told.name)
-	}
-	s.plots++
-	pl := &plot{stage: s, story: told, token: fmt.Sprintf("%03d-%s", s.plots, plain), upstream: plain, operation: plain}
-	if told.profile == nil && told.script == nil && told.base == "" {
+	token := fmt.Sprintf("%03d-%s", len(s.tokens)+1, plain)
+	s.tokens[plain] = token
+	pl := &plot{stage: s, story: one, token: token, upstream: plain, operation: plain}
+	if one.profile == nil && one.script == nil && one.base == "" {
 		pl.upstream = shared
 	}
 	return pl
 }
 
 // served starts what the story's upstream is made of and returns its base URL.
-func (pl *plot) served(t testing.TB) string {
-	t.Helper()
+func (pl *plot) served() string {
 	switch {
 	case pl.base != "":
 		return pl.base
@@ -165,7 +161,10 @@ func (pl *plot) served(t testing.TB) string {
 	if pl.secure != nil {
 		options, scheme = append(options, testkit.RawTLS(pl.secure(pl.ca))), "https://"
 	}
-	pl.made.server = testkit.NewRawServer(pl.t, func(c *testkit.RawConn) { <-pl.made.ready; pl.script(&peer{c, pl.made}) }, options...)
+	pl.made.server = testkit.NewRawServer(pl.t, func(c *testkit.RawConn) {
+		<-pl.made.ready
+		pl.script(&peer{c, pl.made})
+	}, options...)
 	pl.t.Cleanup(func() { close(pl.made.over) }) // before the server waits for its scripts
 	return scheme + pl.made.server.Address()
 }

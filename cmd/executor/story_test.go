@@ -43,12 +43,12 @@ type story struct {
 
 // What attempts of most stories look like.
 const (
-	lost     = "sent_no_response connection_reset"
-	silence  = "sent_no_response header_timeout"
-	created  = "response_received applied 201"
-	done     = "response_received applied 200"
-	refused  = "response_received refused 422"
-	nobodyIn = "not_sent connect_refused"
+	lost         = "sent_no_response connection_reset"
+	silence      = "sent_no_response header_timeout"
+	created      = "response_received applied 201"
+	done         = "response_received applied 200"
+	refused      = "response_received refused 422"
+	noConnection = "not_sent connect_refused"
 )
 
 // TestStories tells all of them to one process: the commands of the tables at the
@@ -71,4 +71,5 @@ func TestStories(t *testing.T) {
 	t.Run("freeze and resume", s.freezeAndResume)
 	t.Run("nothing was shown that must be hidden", s.nothingLeaked)
 	t.Run("the proxy of the environment was not asked", s.proxyUnused)
+	t.Run("nothing arrived that nobody meant", s.nothingElse)
 }

@@ -18,7 +18,7 @@ import (
 
 // rawPatience bounds every wait of a scripted server, so that a test that goes
 // wrong ends.
-const rawPatience = 10 * time.Second
+const rawPatience = 30 * time.Second
 
 // RawServer is an upstream made of bytes: a script handles each connection and
 // does what no well-behaved server would. What it received is the truth that
