@@ -4,7 +4,9 @@ package main
 
 import (
 	"testing"
+	"time"
 
+	"executor/client"
 	"executor/internal/testkit"
 )
 
@@ -59,6 +61,9 @@ func lostStories() []story {
 		{name: "stalled beyond the whole attempt", kind: "none", meets: "commit,stall", operation: settings{"timeouts": "{total: 2s}"},
 			attempts: []string{"sent_no_response attempt_timeout"}, ends: "unresolved no_response ambiguous", effects: 1,
 			check: func(t *testing.T, o told) { o.timedOut(t, "total") }},
+		{name: "the deadline passes while the answer is waited for", kind: "none", meets: "commit,stall",
+			change:   func(sub *client.Submission) { sub.Timeout = 8 * time.Second },
+			attempts: []string{"sent_no_response attempt_timeout"}, ends: "unresolved no_response deadline", effects: 1},
 
 		// The upstream may have read all of it, or nothing.
 		{name: "the upstream stops reading", kind: "none", listens: []testkit.RawOption{testkit.RawReadBuffer(4 << 10)}, change: largeBody,

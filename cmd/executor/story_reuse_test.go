@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"executor/internal/testkit"
@@ -95,12 +96,12 @@ func (d *dying) script(p *peer) {
 func (s *stage) timeoutOnReused(t *testing.T) {
 	for _, kind := range []outcome.Idempotency{"keyed", "natural"} {
 		t.Run(string(kind), func(t *testing.T) {
-			n := 0 // one connection at a time
+			var n atomic.Int32
 			pl := s.one(t, story{
 				name: "timeout on reused " + string(kind), kind: kind, profile: reusing, ends: "success applied applied",
 				script: func(p *peer) {
 					p.Serve(func(testkit.RawRequest) string {
-						if n++; n == 2 {
+						if n.Add(1) == 2 {
 							return response("408 Request Timeout", "Connection: close\r\n", "")
 						}
 						return testkit.Reply(201, `{"id":"p1"}`)
