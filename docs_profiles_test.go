@@ -130,3 +130,18 @@ func TestTheProfilesOfThePageParse(t *testing.T) {
 		parseProfile(t, rule[1], strings.Replace(blocks[0][1], "path: /charges", "path: /charges\n    answers: ["+rule[1]+"]", 1))
 	}
 }
+
+// The notes that the page shows of a rule that fails are those of the judge.
+func TestTheNotesOfThePage(t *testing.T) {
+	p := parseProfile(t, "notes", strings.Replace(sections()[0], "nobody: 1", `
+operations:
+  o: {method: GET, path: /x, idempotency: {kind: safe}, answers: [{when: json.code == 7, answer: refused}]}`, 1))
+	var shown strings.Builder
+	for _, body := range []string{"{}", "<html>"} {
+		j := p.Operations["o"].Judge(upstreams.Response{Status: 404, Body: []byte(body), BodyComplete: true, Attempt: 1})
+		fmt.Fprintf(&shown, "{\"status\":404,\"answer\":%q,\"notes\":[%q]}\n", j.Answer, strings.Join(j.Notes, "; "))
+	}
+	if !strings.Contains(readFile(t, profilesPage), "```json\n"+shown.String()+"```\n") {
+		t.Errorf("%s does not show\n%s", profilesPage, &shown)
+	}
+}

@@ -30,9 +30,10 @@ const (
 type Expression struct {
 	Source string
 
-	needsBody      bool // it names json or text
-	countsAttempts bool // it names attempt
-	status         int  // the first HTTP status it names, else 200
+	needsBody      bool           // it names json or text
+	countsAttempts bool           // it names attempt
+	jsonSteps      map[int64]bool // ids of the steps that read json
+	status         int            // the first HTTP status it names, else 200
 	program        cel.Program
 	root           interpreter.Interpretable // the outermost step of the plan
 }
@@ -88,10 +89,16 @@ func (e *Expression) eval(vars map[string]any) (ref.Val, error) {
 	}
 	for _, missing := range []string{"no such key", "index out of bounds"} {
 		if strings.Contains(err.Error(), missing) {
-			return nil, fmt.Errorf("%w: %s", errMissing, err.Error())
+			return nil, fmt.Errorf("%w: %w", errMissing, err)
 		}
 	}
 	return nil, err
+}
+
+// failedOnJSON says whether a failed evaluation failed at a step that reads json.
+func (e *Expression) failedOnJSON(err error) bool {
+	var at *types.Err
+	return errors.As(err, &at) && e.jsonSteps[at.NodeID()]
 }
 
 // digits gives back how a number was written, such as 12.50. Where it is a member
@@ -180,9 +187,11 @@ func (c *compiler) compile(env *cel.Env, source string, condition bool) (*Expres
 	if estimate, err := env.EstimateCost(checked, sizes{}); err != nil || estimate.Max > maxEstimatedCost {
 		return nil, []expressionError{{1, 1, "may take too long: it searches lists inside lists inside lists, or long texts over and over"}}
 	}
+	root := native.Expr()
 	e := &Expression{
 		Source:    source,
-		needsBody: names(native, "json") || names(native, "text"), countsAttempts: names(native, "attempt"), status: statusOf(native),
+		needsBody: names(root, "json") || names(root, "text"), countsAttempts: names(root, "attempt"), status: statusOf(native),
+		jsonSteps: steps(root, "json"),
 	}
 	var err error
 	e.program, err = env.Program(checked,
@@ -244,13 +253,24 @@ func syntaxMessage(s string) string {
 	return s
 }
 
-// names says whether an expression mentions a variable.
-func names(tree *ast.AST, variable string) bool {
+// names says whether an expression, or a step of one, mentions a variable.
+func names(root ast.Expr, variable string) bool {
 	found := false
-	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+	ast.PreOrderVisit(root, ast.NewExprVisitor(func(e ast.Expr) {
 		found = found || e.Kind() == ast.IdentKind && e.AsIdent() == variable
 	}))
 	return found
+}
+
+// steps lists the ids of the steps of an expression that mention a variable.
+func steps(root ast.Expr, variable string) map[int64]bool {
+	ids := map[int64]bool{}
+	ast.PreOrderVisit(root, ast.NewExprVisitor(func(e ast.Expr) {
+		if names(e, variable) {
+			ids[e.ID()] = true
+		}
+	}))
+	return ids
 }
 
 // unknownCommandField finds a misspelt member of `command`, which the checker

@@ -63,6 +63,7 @@ type reading struct {
 	operation *Operation
 	response  Response
 	variables map[string]any // made when first needed
+	noJSON    string         // why json is null, of a whole body; "" = it is not
 	reference *Expression    // of the rule that matched
 }
 
@@ -71,7 +72,7 @@ func (w *reading) answer() {
 		label := fmt.Sprintf("answers[%d]: %s", i, clip(rule.When.Source, 200))
 		matched, err := rule.When.Bool(w.vars())
 		if err != nil {
-			w.unclear(label, rule.When, "it cannot be evaluated: "+err.Error())
+			w.unclear(label, rule.When, w.failure(rule.When, err))
 			return
 		}
 		if matched {
@@ -92,7 +93,7 @@ func (w *reading) require() {
 		holds, err := e.Bool(w.vars())
 		switch {
 		case err != nil:
-			w.unclear(label, e, "it cannot be evaluated: "+err.Error())
+			w.unclear(label, e, w.failure(e, err))
 			return
 		case !holds:
 			w.unclear(label, e, "it does not hold")
@@ -100,6 +101,15 @@ func (w *reading) require() {
 		}
 		w.NeedsBody = w.NeedsBody || e.needsBody
 	}
+}
+
+// failure says why an expression failed. Where that is a json that is null, the
+// member it asked for is not what is missing.
+func (w *reading) failure(e *Expression, err error) string {
+	if w.noJSON != "" && e.failedOnJSON(err) {
+		return "it cannot be evaluated: json is null, as the body " + w.noJSON
+	}
+	return "it cannot be evaluated: " + err.Error()
 }
 
 func (w *reading) unclear(label string, e *Expression, why string) {
@@ -131,15 +141,27 @@ func (w *reading) vars() map[string]any {
 	if len(r.Body) <= maxJSONBytes {
 		w.variables["text"] = strings.ToValidUTF8(string(r.Body), "\uFFFD")
 	}
-	w.variables["json"] = nil
-	if len(bytes.TrimSpace(r.Body)) > 0 {
-		document, err := decodeJSON(r.Body, maxJSONBytes)
-		if err != nil && looksLikeJSON(r) {
-			w.note("the body " + err.Error() + "; json is null")
-		}
-		w.variables["json"] = document
-	}
+	w.variables["json"] = w.document()
 	return w.variables
+}
+
+// document reads the body as JSON; nil, and the reason in noJSON, if it is none.
+func (w *reading) document() any {
+	if len(bytes.TrimSpace(w.response.Body)) == 0 {
+		w.noJSON = "is empty"
+		return nil
+	}
+	document, err := decodeJSON(w.response.Body, maxJSONBytes)
+	switch {
+	case err != nil:
+		if w.noJSON = err.Error(); looksLikeJSON(w.response) {
+			w.note("the body " + w.noJSON + "; json is null")
+		}
+		return nil
+	case document == nil:
+		w.noJSON = "is null"
+	}
+	return document
 }
 
 // looksLikeJSON says whether a body that cannot be read was meant as JSON.

@@ -94,6 +94,36 @@ func TestJudgeNotesAndNeeds(t *testing.T) {
 	}
 }
 
+// Where json is null, that is what a failed rule is told of, unless it failed
+// for something else.
+func TestJudgeWithoutJSON(t *testing.T) {
+	bare := operation(t, "answers: [{when: json.code == 1, answer: applied}]")
+	asks := operation(t, "answers: [{when: has(json.code) && json.code == 1, answer: applied}]")
+	needed := operation(t, "result: {require: [size(json) > 0]}")
+	for body, why := range map[string]string{
+		"": "the body is empty", " ": "the body is empty", "<html>": "the body is not JSON", "null": "the body is null",
+		`{"code":`: "the body is cut off", `{"code":1,"code":1}`: `the body holds the member "code" twice`,
+	} {
+		r := reply(404, body)
+		r.Headers.Del("Content-Type")
+		for _, o := range []*Operation{bare, asks} {
+			j := o.Judge(r)
+			last := j.Notes[len(j.Notes)-1]
+			if j.Answer != outcome.AnswerUnclear || !strings.HasSuffix(last, ": it cannot be evaluated: json is null, as "+why) {
+				t.Errorf("%q: %+v, want a note of %q", body, j, why)
+			}
+		}
+		r.Status = 201
+		if j := needed.Judge(r); !strings.HasSuffix(j.Notes[len(j.Notes)-1], "json is null, as "+why) {
+			t.Errorf("%q, needed: %+v", body, j)
+		}
+	}
+	header := operation(t, `answers: [{when: 'headers["x"][0] == "y" || json.code == 1', answer: applied}]`)
+	if j := header.Judge(reply(404, "")); !strings.Contains(j.Notes[0], "no such key: x") {
+		t.Errorf("a header that is missing: %+v", j)
+	}
+}
+
 func TestJudgeRejection(t *testing.T) {
 	o := operation(t, "")
 	long := strings.Repeat("x", maxMessage+100)

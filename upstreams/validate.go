@@ -145,7 +145,7 @@ func (r *reader) warnAnswers(m *mapping, o *Operation) {
 	}
 	for i, rule := range o.Answers {
 		if rule.breaksOn(201) || rule.breaksOn(422) {
-			r.warn("rule_unguarded", m, fmt.Sprintf("answers[%d]", i), "it fails, and makes the answer unclear, on every response without the member it asks for: begin with a status, or use has(…)")
+			r.warn("rule_unguarded", m, fmt.Sprintf("answers[%d]", i), "it fails, and makes the answer unclear, on every response without the member it asks for: begin with a status, or with `json != null && has(json.x) && …`")
 		}
 	}
 }

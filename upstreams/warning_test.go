@@ -2,7 +2,10 @@ package upstreams
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"executor/outcome"
 )
 
 // TestWarnings: what is allowed but unwise is said, at its place, and nothing
@@ -69,5 +72,25 @@ func TestWarnings(t *testing.T) {
 		if !slices.Equal(codes, want) {
 			t.Errorf("%s %s: warnings %v, want %v", tt.lines, tt.top, o.profile.Warnings, want)
 		}
+	}
+}
+
+// The way out that rule_unguarded names holds: has(…) alone fails on an empty
+// body and on a page.
+func TestUnguardedRecommendsWhatHolds(t *testing.T) {
+	const source = "json != null && has(json.x)"
+	o := operation(t, "answers: [{when: json.x == 1, answer: refused}]")
+	i := slices.IndexFunc(o.profile.Warnings, func(w Warning) bool { return w.Code == "rule_unguarded" })
+	if i < 0 || !strings.Contains(o.profile.Warnings[i].Message, source) {
+		t.Fatalf("warnings %v, want one with %s", o.profile.Warnings, source)
+	}
+	recommended := operation(t, "answers: [{when: "+source+" && json.x == 1, answer: applied}]")
+	for _, body := range []string{"", "<html>", "null", "{}"} {
+		if j := recommended.Judge(reply(404, body)); j.Answer != outcome.AnswerRefused || j.Rule != defaultTable {
+			t.Errorf("%q: %+v", body, j)
+		}
+	}
+	if j := recommended.Judge(reply(404, `{"x":1}`)); j.Answer != outcome.AnswerApplied {
+		t.Errorf("where it is true: %+v", j)
 	}
 }
