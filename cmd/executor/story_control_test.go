@@ -33,6 +33,8 @@ func (s *stage) interferences() []interference {
 		{"the profile's own proxy", s.throughProxy},
 		{"fifty identical submits at once", s.fiftyAtOnce},
 		{"another request under a known key", s.keyReused},
+		{"a new profile while a command waits", s.pinned},
+		{"a token that is rotated between attempts", s.rotated},
 		{"what is never accepted", s.refusedAtTheDoor},
 		{"where no profile may lead", s.nowhere},
 	}
@@ -128,5 +130,20 @@ func (s *stage) oneAtATime(t *testing.T) {
 			h.answer <- testkit.Reply(201, `{"id":"p1"}`)
 			second.endsAs(t, "success applied applied", created)
 		})
+	}
+}
+
+// pinned: a command keeps the contract and the place under which it was accepted.
+func (s *stage) pinned(t *testing.T) {
+	pl := s.one(t, story{
+		name: "pinned", kind: "keyed", script: answers("", testkit.Reply(201, `{"id":"p1"}`)),
+		attempts: []string{lost, created}, ends: "success applied applied",
+	})
+	s.pause(t, pl.upstream)
+	r := pl.submit(t)
+	s.apply(t, pl.upstream, toNobody, nil, map[string]settings{pl.operation: {"method": "DELETE", "path": "/other"}})
+	s.resume(t, pl.upstream)
+	if o := r.end(t); o.command.ProfileVersion != 1 {
+		t.Errorf("it ended under version %d", o.command.ProfileVersion)
 	}
 }

@@ -57,6 +57,9 @@ func credentialStories() []story {
 				p.Send(testkit.Reply(403, `{"error":{"code":"no","message":"unknown key `+q.Header.Get("X-Api-Key")+`"}}`))
 			},
 			attempts: []string{"response_received refused 403"}, ends: "rejected refused refused", check: authorised("X-Api-Key", "hush-token-1")},
+		{name: "secrets of the upstream's own", kind: "none", operation: settings{"result": "{reference: json.id, headers: [Set-Cookie]}", "redact": "{response: [/secret]}"},
+			script:   answers(response("201 Created", "Set-Cookie: session=hush-cookie-4\r\n", `{"id":"p1","secret":"hush-answer-5"}`)),
+			attempts: []string{created}, ends: "success applied applied", check: func(t *testing.T, o told) { o.reference(t, "p1") }},
 		{name: "a missing secret that does not come", kind: "none", meets: "commit", profile: settings{"auth": "{type: bearer, token: file:not-there}"},
 			change: shortly, ends: "cancelled never_sent deadline"},
 	}
@@ -106,6 +109,26 @@ func (s *stage) secretComesLater(t *testing.T) func(*testing.T) {
 	}
 	s.hidden = append(s.hidden, s.secret("later", "hush-later-3"))
 	return func(t *testing.T) { r.end(t) }
+}
+
+// rotated: each attempt looks its credential up anew.
+func (s *stage) rotated(t *testing.T) {
+	h := newHolding()
+	s.hidden = append(s.hidden, s.secret("rotated", "hush-old-6"))
+	r := s.one(t, story{
+		name: "rotated between attempts", kind: "keyed", profile: settings{"auth": "{type: bearer, token: file:rotated}"}, script: h.script,
+		attempts: []string{lost, created}, ends: "success applied applied",
+	}).submit(t)
+	r.onTheWire(t)
+	s.hidden = append(s.hidden, s.secret("rotated", "hush-new-7"))
+	h.answer <- ""
+	h.answer <- testkit.Reply(201, `{"id":"p1"}`)
+	o := r.end(t)
+	for i, want := range []string{"Bearer hush-old-6", "Bearer hush-new-7"} {
+		if got := o.wire[i].header.Get("Authorization"); got != want {
+			t.Errorf("request %d carried %q, want %q", i+1, got, want)
+		}
+	}
 }
 
 // nothingLeaked looks for secrets where they could have got to unseen by the API.

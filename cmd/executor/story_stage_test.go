@@ -49,7 +49,7 @@ func emptyStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{deployment: newDeployment(t), ca: testkit.NewAuthority(t), files: t.TempDir(), tokens: map[string]string{}}
 	s.env["EXECUTOR_SECRETS_DIR"] = s.files
-	s.hidden = []string{s.secret("token", "hush-token-1"), s.secret("client-secret", "hush-secret-2")}
+	s.hidden = []string{s.secret("token", "hush-token-1"), s.secret("client-secret", "hush-secret-2"), "hush-cookie-4", "hush-answer-5"}
 	s.secret("ca.pem", string(s.ca.PEM))
 	var err error
 	if s.simURL, err = s.sim.Listen("127.0.0.1:0"); err != nil {
