@@ -104,7 +104,7 @@ func (e errUncertain) Unwrap() error { return e.error }
 // uncertain too.
 func (c *Client) do(ctx context.Context, r call) (reply, error) {
 	if strings.Contains(r.path+"/", "//") {
-		return reply{}, errors.New("the id or the name is empty")
+		return reply{}, &Invalid{Detail: "the id or the name is empty"}
 	}
 	var doubt bool
 	for n := 1; ; n++ {

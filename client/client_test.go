@@ -161,13 +161,41 @@ func TestSubmitOtherBodies(t *testing.T) {
 	if k := r[0].header.Get("Idempotency-Key"); len(k) < 20 || k == r[1].header.Get("Idempotency-Key") || r[0].header.Get("Prefer") != "" {
 		t.Errorf("headers %v", r[0].header)
 	}
-	for _, sub := range []Submission{{Body: []byte("{"), Key: "k"}, {Body: []byte("{}"), BodyBytes: []byte("x")}, {Key: "é"}, {Key: "a\nb"}} {
-		if _, err := c.Submit(background(t), sub); err == nil || errors.As(err, new(*Unconfirmed)) {
-			t.Errorf("%+v: %v", sub, err)
+}
+
+// What can never be accepted is not sent, and is told from what went wrong on
+// the way.
+func TestWhatIsInvalidIsNotSent(t *testing.T) {
+	s, c := serve(t, reply200(pending()))
+	submit := func(sub Submission) error { _, err := c.Submit(background(t), sub); return err }
+	preview := func(sub Submission) error { _, err := c.DryRun(background(t), sub); return err }
+	batch := func(sub Submission) error { _, err := c.SubmitBatch(background(t), []Submission{sub}); return err }
+	get := func(sub Submission) error { _, err := c.Get(background(t), sub.Key); return err }
+	for _, tt := range []struct {
+		sub   Submission
+		field string
+		calls []func(Submission) error
+	}{
+		{Submission{Key: "k", Body: []byte("{")}, "Body", []func(Submission) error{submit, preview, batch}},
+		{Submission{Body: []byte("{}"), BodyBytes: []byte("x")}, "Body", []func(Submission) error{submit, preview, batch}},
+		{Submission{Key: "é"}, "Key", []func(Submission) error{submit, preview}},
+		{Submission{Key: "a\nb"}, "Key", []func(Submission) error{submit, preview}},
+		{Submission{Key: strings.Repeat("k", 256)}, "Key", []func(Submission) error{submit, preview}},
+		{Submission{}, "", []func(Submission) error{get}},
+	} {
+		for i, call := range tt.calls {
+			var invalid *Invalid
+			err := call(tt.sub)
+			if !errors.As(err, &invalid) || invalid.Field != tt.field || !errors.Is(err, ErrInvalid) || errors.Is(err, ErrNotFound) || errors.As(err, new(*Unconfirmed)) {
+				t.Errorf("%+v, call %d: %v", tt.sub, i, err)
+			}
 		}
 	}
-	if n := len(s.all()); n != 3 {
-		t.Errorf("%d requests, want 3", n)
+	if n := len(s.all()); n != 0 {
+		t.Errorf("%d requests", n)
+	}
+	if err := submit(Submission{Key: strings.Repeat("k", 255)}); err != nil {
+		t.Errorf("the longest key: %v", err)
 	}
 }
 

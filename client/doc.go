@@ -29,5 +29,6 @@
 // # Errors
 //
 // What the service refuses is a [*Problem] (RFC 9457). errors.Is compares it with
-// [ErrNotFound], [ErrUnauthorized] and their sisters.
+// [ErrNotFound], [ErrUnauthorized] and their sisters. What it could never accept is
+// not sent: that is an [*Invalid], which is [ErrInvalid] too.
 package client

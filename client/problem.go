@@ -16,7 +16,7 @@ var (
 	ErrForbidden    = errors.New("the API key lacks a scope")                     // 403
 	ErrNotFound     = errors.New("there is nothing by that name")                 // 404
 	ErrConflict     = errors.New("the state does not allow it")                   // 409
-	ErrInvalid      = errors.New("the request can never be accepted as it is")    // 400, 413, 415, 422
+	ErrInvalid      = errors.New("the request can never be accepted as it is")    // 400, 413, 415, 422, and *Invalid
 	ErrKeyReused    = errors.New("the key belongs to another request")            // 422 idempotency_key_reused
 	ErrUnavailable  = errors.New("the service is away for now")                   // 502, 503, 504
 )
@@ -132,6 +132,18 @@ func orUntyped(media string) string {
 	}
 	return media
 }
+
+// Invalid is a call that was not made, since the service could never accept it.
+// errors.Is finds ErrInvalid in it, as in the service's own refusal.
+type Invalid struct {
+	Field  string // of the Submission, such as Key; empty for the id or the name in a call's path
+	Detail string
+}
+
+func (i *Invalid) Error() string { return i.Detail }
+
+// Is makes errors.Is work with ErrInvalid.
+func (i *Invalid) Is(target error) bool { return target == ErrInvalid }
 
 // Unconfirmed says that a submit may or may not have been accepted. Submitting
 // the same again under Key is safe, at any time.

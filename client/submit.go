@@ -51,8 +51,8 @@ func NewKey() string { return rand.Text() }
 
 // Submit has the command accepted, which makes it durable. It repeats by itself
 // where the answer is lost. An *Unconfirmed says that the acceptance is not
-// known; any other error, a *Problem or a failure to connect, that the command
-// was not accepted.
+// known; any other error, a *Problem, an *Invalid or a failure to connect, that
+// the command was not accepted.
 func (c *Client) Submit(ctx context.Context, s Submission) (Accepted, error) {
 	if s.Key == "" {
 		s.Key = NewKey()
@@ -235,9 +235,11 @@ func unconfirmed(key string, err error) error {
 	return err
 }
 
+const maxKey = 255
+
 func (s Submission) call() (call, error) {
-	if strings.ContainsFunc(s.Key, func(c rune) bool { return c < ' ' || c > '~' }) {
-		return call{}, fmt.Errorf("key %q holds characters other than printable ASCII", s.Key)
+	if len(s.Key) > maxKey || strings.ContainsFunc(s.Key, func(c rune) bool { return c < ' ' || c > '~' }) {
+		return call{}, &Invalid{"Key", fmt.Sprintf("the key is %q: use 1 to %d printable ASCII characters", s.Key, maxKey)}
 	}
 	document, err := s.document("")
 	return call{
@@ -250,10 +252,10 @@ func (s Submission) call() (call, error) {
 // which json.Marshal would not leave it.
 func (s Submission) document(key string) ([]byte, error) {
 	if s.Body != nil && s.BodyBytes != nil {
-		return nil, errors.New("a submission has Body or BodyBytes, not both")
+		return nil, &Invalid{"Body", "a submission has Body or BodyBytes, not both"}
 	}
 	if s.Body != nil && !json.Valid(s.Body) {
-		return nil, errors.New("field Body is not JSON; send it as BodyBytes with its ContentType")
+		return nil, &Invalid{"Body", "the field Body is not JSON; send it as BodyBytes with its ContentType"}
 	}
 	envelope, err := json.Marshal(submissionDocument{
 		Key: key, Upstream: s.Upstream, Operation: s.Operation, Params: s.Params, Query: s.Query, Headers: s.Headers,

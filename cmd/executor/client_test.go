@@ -116,6 +116,7 @@ func testSubmitWhatIsNot(t *testing.T, d *deployment) {
 		{[]string{"--upstream", "ledger", "--operation", "charge_card", "--body", "{}", "--priority", "urgent"}, "/priority"},
 		{[]string{"--upstream", "ledger", "--operation", "charge_card", "--body", "{}", "--deadline", "2020-01-01T00:00:00Z"}, "/deadline"},
 		{[]string{"--upstream", "ledger", "--operation", "charge_card", "--body", "{}", "--key", "käse"}, "printable ASCII"},
+		{[]string{"--upstream", "ledger", "--operation", "charge_card", "--body", "{}", "--key", "käse", "--dry-run"}, "printable ASCII"},
 	} {
 		r := d.execute(append([]string{"submit"}, tt.args...)...).must(t, exitUsage)
 		if !strings.Contains(r.stderr, tt.want) || strings.Contains(r.stderr, "safe") || r.stdout != "" {

@@ -24,6 +24,7 @@ func TestExitCode(t *testing.T) {
 		{"required flag", errors.New(`required flag(s) "x" not set`), 2},
 		{"malformed request", problem(400, "invalid_parameter"), 2},
 		{"never acceptable", problem(422, "invalid_request"), 2},
+		{"not sent, as it never can be accepted", fmt.Errorf("item 3: %w", &client.Invalid{Field: "Key", Detail: "x"}), 2},
 		{"not found", problem(404, "not_found"), 3},
 		{"a proxy's 404", problem(404, ""), 1},
 		{"no key", problem(401, "unauthorized"), 4},

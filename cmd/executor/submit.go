@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -105,9 +104,8 @@ func (f *submitFlags) run(cmd *cobra.Command) error {
 	return waitAndPrint(cmd, c, f.out, accepted.Command, f.wait)
 }
 
-var keyPattern = regexp.MustCompile(`^[ -~]{1,255}$`)
-
-// submission checks what can be checked here.
+// submission checks what only the flags show; the rest is for the client and the
+// service.
 func (f *submitFlags) submission(stdin io.Reader) (client.Submission, error) {
 	switch {
 	case f.upstream == "" || f.operation == "":
@@ -116,8 +114,6 @@ func (f *submitFlags) submission(stdin io.Reader) (client.Submission, error) {
 		return client.Submission{}, usage(errors.New("--body and --body-file are both given: use one"))
 	case f.timeout != 0 && !f.deadline.IsZero():
 		return client.Submission{}, usage(errors.New("--timeout and --deadline are both given: use one"))
-	case f.key != "" && !keyPattern.MatchString(f.key):
-		return client.Submission{}, usage(fmt.Errorf("--key is %q: use 1 to 255 printable ASCII characters", f.key))
 	case f.timeout < 0 || f.wait < 0:
 		return client.Submission{}, usage(errors.New("--timeout and --wait cannot be negative"))
 	}
