@@ -106,7 +106,7 @@ func (s *Store) mayBegin(ctx context.Context, sc *scene, start Start) (verdict, 
 	up := sc.upstreams[c.UpstreamID]
 	switch {
 	case !ok:
-		return refuse("no such command", 0), nil
+		return refuse("its row is held elsewhere", busyWait), nil
 	case c.State != outcome.StatePending:
 		return refuse("not pending", 0), nil
 	case sc.leaseEnds.IsZero():

@@ -228,7 +228,7 @@ func (d *Deployment) doubt(ctx context.Context, frozenAt time.Time) error {
 			SELECT c.id, c.attempts FROM commands c
 			WHERE c.state = 'pending' AND c.created_at <= $1 AND NOT EXISTS (
 				SELECT FROM attempts a WHERE a.command_id = c.id AND a.detail = $2 AND a.ended_at >= $1)
-			LIMIT $3`, frozenAt, doubtDetail, batchRows)
+			LIMIT $3`, frozenAt, commands.DoubtDetail, batchRows)
 		if err != nil {
 			return fmt.Errorf("find unfinished commands: %w", err)
 		}
@@ -244,8 +244,6 @@ func (d *Deployment) doubt(ctx context.Context, frozenAt time.Time) error {
 		}
 	}
 }
-
-const doubtDetail = "synthetic: the database was promoted or restored, and the record of an attempt may be lost"
 
 // doubted is an unfinished command and how many attempts it has on record.
 type doubted struct {
@@ -263,9 +261,9 @@ func (d *Deployment) doubtBatch(ctx context.Context, list []doubted) error {
 		each.Go(func() {
 			_, err := d.store.Finish(ctx, Report{
 				CommandID: c.ID, After: c.Attempts, Lost: true,
-				Start: Start{CommandID: c.ID, Request: `{}`, BodySHA256: []byte{}}, Ending: lostEnding(doubtDetail),
+				Start: Start{CommandID: c.ID, Request: `{}`, BodySHA256: []byte{}}, Ending: lostEnding(commands.DoubtDetail),
 			})
-			if err != nil && !errors.Is(err, ErrNotPending) {
+			if err != nil && !errors.Is(err, ErrNotPending) && !errors.Is(err, errBusy) { // a busy one is found again
 				mu.Lock()
 				defer mu.Unlock()
 				errs = append(errs, err)

@@ -108,7 +108,7 @@ func (e *Engine) closeLost(ctx context.Context, open []Open, why string) {
 		closing.Go(func() {
 			done, err := e.store.Finish(ctx, Report{CommandID: o.CommandID, Number: o.Number, Epoch: o.Epoch, Lost: true, Ending: lostEnding(why)})
 			switch {
-			case errors.Is(err, ErrFenced): // somebody else was first
+			case errors.Is(err, ErrFenced), errors.Is(err, errBusy): // somebody else was first, or is at it
 			case err != nil:
 				e.log.Error("close lost attempt", "command_id", o.CommandID, "attempt", o.Number, "error", err)
 			default:

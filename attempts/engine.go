@@ -214,23 +214,33 @@ func (e *Engine) all() []*lane {
 	return list
 }
 
-// ensure finds or makes an upstream's lane, with its queue.
-func (e *Engine) ensure(upstreamID int64, permits int) (*lane, error) {
+// ensure finds or makes an upstream's lane.
+func (e *Engine) ensure(upstreamID int64) *lane {
 	if l := e.lane(upstreamID); l != nil {
-		return l, nil
+		return l
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if l := e.lanes[upstreamID]; l != nil {
-		return l, nil
+		return l
 	}
 	l := newLane(upstreamID, func(l *lane, it *item) { go e.run(l, it) })
-	workers := min(max(1, permits), 256)
-	if err := e.client.Queues().Add(commands.QueueFor(upstreamID), river.QueueConfig{MaxWorkers: workers}); err != nil {
-		return nil, fmt.Errorf("open queue of upstream %d: %w", upstreamID, err)
-	}
 	e.lanes[upstreamID] = l
-	return l, nil
+	return l
+}
+
+// listen takes jobs of the upstream from the queue, unless the process may not
+// send: it must not hold the jobs of those that may.
+func (e *Engine) listen(l *lane, permits int, barred bool) error {
+	if barred || l.listening {
+		return nil
+	}
+	config := river.QueueConfig{MaxWorkers: min(max(1, permits), 256)}
+	if err := e.client.Queues().Add(commands.QueueFor(l.upstreamID), config); err != nil {
+		return fmt.Errorf("open queue of upstream %d: %w", l.upstreamID, err)
+	}
+	l.listening = true
+	return nil
 }
 
 // refresh reads what may have changed: new profiles, pauses, throttles, the
@@ -242,23 +252,25 @@ func (e *Engine) refresh(ctx context.Context) error {
 	}
 	e.store.setNewest(list)
 	var (
-		frozen bool
-		lives  int
-		now    time.Time
+		frozen, foreign bool
+		lives           int
+		now             time.Time
 	)
 	err = e.pool.QueryRow(ctx, `
-		SELECT coalesce((SELECT frozen_at IS NOT NULL OR ($1 <> '' AND id <> $1) FROM deployment), false), clock_timestamp(),
-			(SELECT count(*) FROM leases WHERE ended_at IS NULL AND expires_at > clock_timestamp())`, e.store.expected).Scan(&frozen, &now, &lives)
+		SELECT coalesce((SELECT frozen_at IS NOT NULL FROM deployment), false),
+			coalesce((SELECT $1 <> '' AND id <> $1 FROM deployment), false), clock_timestamp(),
+			(SELECT count(*) FROM leases WHERE ended_at IS NULL AND expires_at > clock_timestamp())`, e.store.expected).Scan(&frozen, &foreign, &now, &lives)
 	if err != nil {
 		return fmt.Errorf("read freeze and leases: %w", err)
 	}
 	_, _, held := e.lease.Held()
 	for _, u := range list {
-		l, err := e.ensure(u.ID, u.Profile.Limits.MaxInFlight)
-		if err != nil {
+		l := e.ensure(u.ID)
+		barred := foreign || !held
+		if err := e.listen(l, u.Profile.Limits.MaxInFlight, barred); err != nil {
 			return err
 		}
-		s := settings{permits: share(u.Profile.Limits.MaxInFlight, lives), closed: frozen || u.PausedAt != nil || !held}
+		s := settings{permits: share(u.Profile.Limits.MaxInFlight, lives), closed: frozen || barred || u.PausedAt != nil, barred: barred}
 		if r := u.Profile.Limits.Rate; r != nil {
 			limit := rate.Limit(r.PerSecond / float64(max(1, lives)))
 			s.limit, s.burst = &limit, share(r.Burst, lives)

@@ -21,6 +21,10 @@ import (
 // process closed it; what was observed is late evidence.
 var ErrFenced = errors.New("attempt was closed by another process")
 
+// errBusy: the command's row is held by another transaction. The same call may be
+// repeated.
+var errBusy = errors.New("the command is held by another transaction")
+
 // ErrNotPending: an attempt that never left reports about a command that has
 // moved on, perhaps by this very report. There is nothing to record.
 var ErrNotPending = errors.New("command has moved on")
@@ -103,6 +107,8 @@ func (s *Store) gather(ctx context.Context, tx pgx.Tx, reports []Report, results
 		open   = make(map[uuid.UUID]openRow)
 	)
 	batch := &pgx.Batch{}
+	var doubt commands.Doubt
+	s.commands.QueueDoubt(batch, &doubt)
 	s.commands.QueueLock(batch, ids, func(list map[uuid.UUID]commands.Locked) { locked = list })
 	batch.Queue(`
 		SELECT command_id, number, epoch, started_at, latest_end, refreshed_auth FROM attempts
@@ -116,13 +122,18 @@ func (s *Store) gather(ctx context.Context, tx pgx.Tx, reports []Report, results
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return nil, fmt.Errorf("finish attempts: %w", err)
 	}
+	held := maps.Clone(locked)
 	var earlier []uuid.UUID
 	fenced := make(map[uuid.UUID]fencedReport)
 	list := make([]*ending, len(reports))
 	for i, r := range reports {
+		if _, ok := held[r.CommandID]; !ok {
+			results[i].err = errBusy
+			continue
+		}
 		c, known := locked[r.CommandID]
 		e := &ending{report: r, command: c, startedAt: c.Now, latestEnd: c.Now}
-		if err := e.admit(known, open); err != nil {
+		if err := e.admit(known, doubt.Covers(c), open); err != nil {
 			results[i].err = err
 			if known && err == ErrFenced && !r.Lost {
 				fenced[c.ID] = fencedReport{i, r, c}
@@ -157,9 +168,10 @@ func (s *Store) gather(ctx context.Context, tx pgx.Tx, reports []Report, results
 
 // admit is the fence: a begun attempt must still be open under the epoch it was
 // begun under; one that never began needs a command that still waits for it.
-func (e *ending) admit(known bool, open map[uuid.UUID]openRow) error {
+func (e *ending) admit(known, doubtful bool, open map[uuid.UUID]openRow) error {
 	if e.report.Number == 0 {
-		if !known || e.command.State != outcome.StatePending || (e.report.After >= 0 && e.report.After != e.command.Attempts) {
+		if !known || e.command.State != outcome.StatePending || (e.report.After >= 0 && e.report.After != e.command.Attempts) ||
+			(!e.report.Lost && (doubtful || e.command.NextAttemptAt.After(e.command.Now))) {
 			return ErrNotPending
 		}
 		e.startedAt = e.command.Now.Add(-e.report.Elapsed)

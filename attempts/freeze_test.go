@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"executor/attempts"
@@ -118,6 +119,50 @@ func TestCopyBeside(t *testing.T) {
 	state, err := attempts.NewDeployment(pool, "test", nil).Check(ctx, "test", false)
 	if err != nil || !state.Frozen() || !state.Doubtful {
 		t.Errorf("after the check: %+v, %v", state, err)
+	}
+}
+
+// TestNothingIsCalledUnsentInDoubt: while the deployment stands still in doubt,
+// deadlines and cancels go on, and say of nobody that it was never sent.
+func TestNothingIsCalledUnsentInDoubt(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	front := startProcess(t, pool, options{idle: true})
+	front.apply(t, brief("up", "http://127.0.0.1:1025", 5*time.Second, ""))
+	ctx := context.Background()
+	overdue := order("overdue", "charge")
+	overdue.Timeout = 2 * time.Second
+	late := order("late", "charge")
+	late.Timeout = 2 * time.Second
+	ids := []uuid.UUID{front.submit(t, overdue).ID, front.submit(t, order("cancelled", "charge")).ID}
+	answered := front.submit(t, late).ID
+	own := attempts.OpenDeployment(pool, "test", front.commands, front.ups)
+	if _, err := own.Doubt(ctx, "restored over itself", "test"); err != nil {
+		t.Fatal(err)
+	}
+	p := startProcess(t, pool, options{})
+	if c, result, err := p.commands.Cancel(ctx, "default", ids[1], "test"); err != nil || result != commands.CancelInDoubt || c.State != outcome.StateUnresolved {
+		t.Errorf("cancel: %s, %s, %v", result, c.State, err)
+	}
+	for _, id := range ids {
+		c := p.final(t, id)
+		if c.State != outcome.StateUnresolved || c.Outcome.SafeToResubmit || evidences(p.attempts(t, id)) != "sent_no_response/executor_lost/" {
+			t.Errorf("%s ended %s: %s", c.Key, c.State, evidences(p.attempts(t, id)))
+		}
+	}
+	// The process that had sent it reports, though the record of its attempt is lost.
+	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		_, _, err := p.commands.Learn(ctx, tx, answered, commands.Knowledge{
+			Source: outcome.DecidedByLateEvidence, Actor: "another", Attempt: 1, Evidence: outcome.EvidenceResponseReceived,
+			Category: outcome.CategoryNone, Answer: outcome.AnswerApplied, Status: 201, Reference: "pay_1",
+		})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := p.final(t, answered); c.State != outcome.StateSuccess || c.Outcome.Result.Reference != "pay_1" {
+		t.Errorf("ended %s, though its answer is on record", c.State)
 	}
 }
 
@@ -285,15 +330,14 @@ func TestPromotion(t *testing.T) {
 	if c := p.final(t, kept); c.State != outcome.StateSuccess {
 		t.Errorf("the command whose attempt is on record ended %s", c.State)
 	}
-	eventually(t, "late evidence", func() bool { return len(effects(t, pool, lost)) == 1 })
+	if c := p.final(t, lost); c.State != outcome.StateSuccess || c.Outcome.DecidedBy != outcome.DecidedByLateEvidence {
+		t.Errorf("the command whose attempt was lost ended %s by %s", c.State, c.Outcome.DecidedBy)
+	}
 	if n := len(up.all()); n != 2 {
 		t.Errorf("%d requests before anybody resumed", n)
 	}
 	if _, err := deployment.Resume(ctx, "test"); err != nil {
 		t.Fatal(err)
-	}
-	if c := p.final(t, lost); c.State != outcome.StateUnresolved || len(up.of("lost")) != 1 {
-		t.Errorf("the command whose attempt was lost ended %s after %d requests", c.State, len(up.of("lost")))
 	}
 	if c := p.final(t, waiting); c.State != outcome.StateSuccess || len(up.of("waiting")) != 1 {
 		t.Errorf("the command that waited ended %s after %d requests", c.State, len(up.of("waiting")))

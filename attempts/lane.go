@@ -40,6 +40,7 @@ type ran struct {
 type lane struct {
 	upstreamID int64
 	start      func(*lane, *item) // runs an item in a goroutine of its own
+	listening  bool               // the queue's jobs come here; of the refreshing loop alone
 
 	mu      sync.Mutex
 	items   map[uuid.UUID]*item
@@ -51,7 +52,8 @@ type lane struct {
 
 	permits  int
 	limiter  *rate.Limiter // nil: no limit
-	closed   bool          // paused, frozen, or the lease is not held
+	closed   bool          // paused, frozen or barred
+	barred   bool          // this process may not send: another's data, or no lease
 	opens    time.Time     // throttled until
 	draining bool
 }
@@ -135,19 +137,27 @@ func (l *lane) unclaim() {
 	l.claimed--
 }
 
+// isBarred reports whether this process may not send at all.
+func (l *lane) isBarred() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.barred
+}
+
 // settings are what may change while the process runs.
 type settings struct {
 	permits int
 	limit   *rate.Limit
 	burst   int
 	closed  bool
+	barred  bool
 	opens   time.Time
 }
 
 func (l *lane) set(s settings) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.permits, l.closed, l.opens = max(1, s.permits), s.closed, s.opens
+	l.permits, l.closed, l.barred, l.opens = max(1, s.permits), s.closed, s.barred, s.opens
 	switch {
 	case s.limit == nil:
 		l.limiter = nil

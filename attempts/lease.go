@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"executor/commands"
 )
 
 // Lease is this process's right to send, renewed by database time. Its epoch
@@ -41,9 +43,7 @@ var errLeaseGone = errors.New("lease gone")
 // not held until somebody has taken note.
 var errRewound = errors.New("a lease went backwards or is gone, or the timeline changed: the database was promoted or restored")
 
-// timelineSQL is the server's timeline of this moment. pg_control_checkpoint
-// gives that of the last checkpoint, which after a promotion may be minutes old.
-const timelineSQL = `('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint`
+const timelineSQL = commands.TimelineSQL
 
 // promotedSQL says that the timeline is not the one on record, and that nobody
 // has taken note yet.

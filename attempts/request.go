@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -26,6 +27,7 @@ import (
 type work struct {
 	commands.Prepared
 	attempts  int            // on record
+	left      time.Duration  // until it is due, by the database's clock
 	last      outcome.Reason // of the last one that was sent
 	profile   *upstreams.Profile
 	operation *upstreams.Operation
@@ -47,23 +49,26 @@ func (s *Store) load(ctx context.Context, id uuid.UUID) (*work, error) {
 		w       work
 		state   outcome.State
 		prio    int16
-		due     any
+		left    *float64
 		headers string
 	)
 	err := s.pool.QueryRow(ctx, `
 		SELECT c.id, c.tenant, c.upstream_id, c.operation, c.profile_version, c.priority, c.created_at, c.deadline, c.attempts,
-			c.state, c.next_attempt_at, r.method, r.path, r.headers::text, r.body, r.key_in, r.key_name, r.wire_key,
+			c.state, extract(epoch FROM greatest(c.next_attempt_at, c.blocked_until) - clock_timestamp())::float8, r.method, r.path, r.headers::text, r.body, r.key_in, r.key_name, r.wire_key,
 			coalesce((SELECT reason FROM attempts a WHERE a.command_id = c.id AND a.evidence <> 'not_sent'
 				ORDER BY a.number DESC LIMIT 1), '')
 		FROM commands c JOIN command_requests r ON r.command_id = c.id WHERE c.id = $1`, id).Scan(
 		&w.ID, &w.Tenant, &w.UpstreamID, &w.Operation, &w.ProfileVersion, &prio, &w.CreatedAt, &w.Deadline, &w.attempts,
-		&state, &due, &w.Request.Method, &w.Request.Path, &headers, &w.Request.Body, &w.Request.Identity.In,
+		&state, &left, &w.Request.Method, &w.Request.Path, &headers, &w.Request.Body, &w.Request.Identity.In,
 		&w.Request.Identity.Name, &w.Request.Identity.Key, &w.last)
 	if errors.Is(err, pgx.ErrNoRows) || (err == nil && state != outcome.StatePending) {
 		return nil, errGone
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load command %s: %w", id, err)
+	}
+	if left != nil {
+		w.left = time.Duration(*left * float64(time.Second))
 	}
 	if err := json.Unmarshal([]byte(headers), &w.Request.Headers); err != nil {
 		return nil, fmt.Errorf("decode headers of command %s: %w", id, err)

@@ -63,6 +63,9 @@ func (e *Engine) attempt(ctx context.Context, it *item, f *flight) (ran, *item) 
 	if err != nil {
 		return e.trouble(it, err)
 	}
+	if w.left > 0 { // a job that came early: no permit, connection or attempt is spent on it
+		return e.later(it, w.left)
+	}
 	w.refreshed, f.after = it.refreshed, w.attempts
 	if err := e.pin(ctx, w); err != nil {
 		return e.unready(ctx, it, w, err)
@@ -281,7 +284,9 @@ func (e *Engine) untilKnown(ctx context.Context, write func() error) {
 		if err == nil {
 			return
 		}
-		e.log.Error("the database did not confirm; repeating", "error", err, "again_in", wait)
+		if !errors.Is(err, errBusy) {
+			e.log.Error("the database did not confirm; repeating", "error", err, "again_in", wait)
+		}
 		select {
 		case <-time.After(wait):
 		case <-e.quit:

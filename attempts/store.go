@@ -20,6 +20,9 @@ import (
 // batchRows bounds how many attempts share one commit.
 const batchRows = 128
 
+// busyWait is how soon a command whose row is held elsewhere is asked for again.
+const busyWait = 100 * time.Millisecond
+
 // recheck is how soon a command that something general holds back is asked
 // about again.
 const recheck = time.Second

@@ -34,6 +34,9 @@ func (w *worker) Work(ctx context.Context, job *river.Job[commands.AttemptArgs])
 	if err != nil {
 		return err
 	}
+	if l.isBarred() {
+		return river.JobSnooze(2 * time.Second)
+	}
 	done := make(chan ran, 1)
 	l.push(&item{id: job.Args.ID, due: time.Now(), priority: job.Priority}, done)
 	turn, cancel := context.WithTimeout(ctx, inLine)

@@ -62,7 +62,14 @@ func (s *Store) Learn(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) (Ef
 	if err != nil {
 		return "", nil, err
 	}
-	past := overlay(history[id], k)
+	past := history[id]
+	if k.Attempt > c.Attempts { // its record is lost: the attempt stands on what is known of it now
+		if err := recordLost(ctx, tx, c, k.Attempt); err != nil {
+			return "", nil, err
+		}
+		past, c.Attempts = append(past, possiblyLost(c, k.Attempt)), k.Attempt
+	}
+	past = overlay(past, k)
 	effect, final := weigh(c, FactsOf(terms, c, past), past, k)
 	if err := insertFinding(ctx, tx, c, k, effect); err != nil {
 		return "", nil, err
@@ -72,7 +79,7 @@ func (s *Store) Learn(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) (Ef
 		return effect, moved, err
 	}
 	// It shows in the decision record, whatever it changes.
-	if _, err := tx.Exec(ctx, `UPDATE commands SET version = version + 1 WHERE id = $1`, id); err != nil {
+	if _, err := tx.Exec(ctx, `UPDATE commands SET version = version + 1, attempts = $2 WHERE id = $1`, id, c.Attempts); err != nil {
 		return "", nil, fmt.Errorf("learn about command %s: %w", id, err)
 	}
 	if effect == EffectConflict {

@@ -60,10 +60,11 @@ func collectLocked(rows pgx.Rows) (map[uuid.UUID]Locked, error) {
 	return byID, nil
 }
 
-// QueueLock queues Lock on a batch, for callers that ask for more in the same
-// round trip.
+// QueueLock locks what nobody else holds, for batches of many commands: one row
+// that is held for long must not hold up the others. Ids that are held elsewhere
+// are left out; whoever asked asks again.
 func (s *Store) QueueLock(batch *pgx.Batch, ids []uuid.UUID, got func(map[uuid.UUID]Locked)) {
-	batch.Queue(lockSQL, ids).Query(func(rows pgx.Rows) error {
+	batch.Queue(lockSQL+` SKIP LOCKED`, ids).Query(func(rows pgx.Rows) error {
 		list, err := collectLocked(rows)
 		got(list)
 		return err

@@ -43,6 +43,10 @@ func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, by outco
 	if err != nil {
 		return nil, err
 	}
+	doubt, err := s.doubt(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
 	moves := make([]Move, len(list))
 	for i, c := range list {
 		terms, err := s.Terms(ctx, c)
@@ -53,13 +57,18 @@ func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, by outco
 		if c.CancelRequestedAt != nil {
 			reason = outcome.ReasonCancelRequested
 		}
-		out := outcome.Close(outcome.Facts{
-			Operation: terms.Contract, CancelRequested: c.CancelRequestedAt != nil, Attempts: attemptsOf(history[c.ID]),
-		})
-		moves[i] = Move{
-			Command: c, To: out.State, Attempts: c.Attempts, Actor: actor,
-			Outcome: FinalOf(out, reason, by, history[c.ID]),
+		past, attempts := history[c.ID], c.Attempts
+		if doubt.Covers(c) {
+			attempts++
+			past = append(past, possiblyLost(c, attempts))
+			if err := recordLost(ctx, tx, c, attempts); err != nil {
+				return nil, err
+			}
 		}
+		out := outcome.Close(outcome.Facts{
+			Operation: terms.Contract, CancelRequested: c.CancelRequestedAt != nil, Attempts: attemptsOf(past),
+		})
+		moves[i] = Move{Command: c, To: out.State, Attempts: attempts, Actor: actor, Outcome: FinalOf(out, reason, by, past)}
 	}
 	return s.Move(ctx, tx, moves)
 }

@@ -1,0 +1,82 @@
+package commands
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"executor/outcome"
+)
+
+// TimelineSQL is the server's timeline of this moment. pg_control_checkpoint
+// tells of a promotion only at the next checkpoint.
+const TimelineSQL = `('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint`
+
+// Doubt says for which commands the database may have lost the record of an
+// attempt: after a promotion or a restore, and with another deployment's data, for
+// all that were accepted before. Such a command is not closed as never sent.
+type Doubt struct {
+	Timeline bool // the server was promoted since it last sent
+	Doubtful bool // noticed: the deployment is frozen in doubt
+	FrozenAt *time.Time
+	Foreign  bool // the data is another deployment's, which may be sending it
+}
+
+const doubtSQL = `SELECT timeline <> ` + TimelineSQL + `, doubtful, frozen_at, $1 <> '' AND id <> $1 FROM deployment`
+
+// QueueDoubt reads it, for callers that ask for more in the same round trip, in
+// the transaction that is about to close commands.
+func (s *Store) QueueDoubt(batch *pgx.Batch, d *Doubt) {
+	batch.Queue(doubtSQL, s.deployment).QueryRow(d.scan)
+}
+
+func (s *Store) doubt(ctx context.Context, tx Tx) (d Doubt, err error) {
+	if err := d.scan(tx.QueryRow(ctx, doubtSQL, s.deployment)); err != nil {
+		return d, fmt.Errorf("read deployment: %w", err)
+	}
+	return d, nil
+}
+
+func (d *Doubt) scan(row pgx.Row) error {
+	err := row.Scan(&d.Timeline, &d.Doubtful, &d.FrozenAt, &d.Foreign)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil
+	}
+	return err
+}
+
+// Covers reports whether the record of an attempt of the command may be lost.
+func (d Doubt) Covers(c Locked) bool {
+	if d.Doubtful && d.FrozenAt != nil {
+		return !c.CreatedAt.After(*d.FrozenAt)
+	}
+	return d.Timeline || d.Foreign
+}
+
+// DoubtDetail marks the attempt that stands for one whose record may be lost.
+const DoubtDetail = "synthetic: the database was promoted or restored, and the record of an attempt may be lost"
+
+// possiblyLost is what the rules see of it: at some time since the command was
+// accepted something may have been sent.
+func possiblyLost(c Locked, number int) Past {
+	return Past{Number: number, LatestEnd: c.Now, Attempt: outcome.Attempt{
+		StartedAt: c.CreatedAt, EndedAt: c.Now, Evidence: outcome.EvidenceSentNoResponse, Category: outcome.CategoryExecutorLost,
+	}}
+}
+
+// recordLost puts it on record.
+func recordLost(ctx context.Context, tx Tx, c Locked, number int) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO attempts (command_id, number, tenant, upstream_id, epoch, instance, profile_version, started_at, send_deadline,
+			latest_end, ended_at, evidence, stage, category, detail, boundary, request, bytes_total, body_sha256)
+		VALUES ($1, $2, $3, $4, 0, '', $5, $6, $7, $7, $7, $8, $9, $10, $11, $12, '{}', 0, '')`,
+		c.ID, number, c.Tenant, c.UpstreamID, c.ProfileVersion, c.CreatedAt, c.Now, outcome.EvidenceSentNoResponse,
+		outcome.StageWrite, outcome.CategoryExecutorLost, DoubtDetail, outcome.BoundaryPossiblyCrossed)
+	if err != nil {
+		return fmt.Errorf("record a lost attempt of command %s: %w", c.ID, err)
+	}
+	return nil
+}
