@@ -48,6 +48,7 @@ type RiverConfig struct {
 // queue client, and the loops that heal what others left behind.
 type Engine struct {
 	pool       *pgxpool.Pool
+	own        *pgxpool.Pool // of the lease, of begins and finishes: no reader takes them away
 	commands   *commands.Store
 	upstreams  *upstreams.Store
 	sender     *Sender
@@ -93,18 +94,36 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 		drain: c.Drain, river: c.River.withDefaults(), log: c.Log, quit: make(chan struct{}), nudge: make(chan struct{}, 1),
 		lanes: make(map[int64]*lane), first: make(map[int64]int),
 	}
-	e.lease = NewLease(c.Pool, c.Instance, c.LeaseTTL, c.Log)
-	e.store = NewStore(c.Pool, c.Commands, c.Upstreams, e.lease)
+	own, err := ownPool(c.Pool)
+	if err != nil {
+		return nil, err
+	}
+	e.own = own
+	e.lease = NewLease(own, c.Instance, c.LeaseTTL, c.Log)
+	e.store = NewStore(own, c.Commands, c.Upstreams, e.lease)
 	e.store.expected = c.Expected
 	e.deployment = NewDeployment(c.Pool, c.Expected, e.store)
 	e.metrics = newMetrics(c.Registry)
-	var err error
 	e.client, err = e.newClient(c.Instance)
 	return e, err
 }
 
 // Deployment shows, freezes and resumes the deployment that the engine works for.
 func (e *Engine) Deployment() *Deployment { return e.deployment }
+
+// ownConnections are the engine's own, beside those of its pool: one for the
+// lease, one for a batch of begins, one for a batch of finishes, one to spare.
+const ownConnections = 4
+
+func ownPool(shared *pgxpool.Pool) (*pgxpool.Pool, error) {
+	config := shared.Config()
+	config.MaxConns, config.MinConns = ownConnections, 0
+	own, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		return nil, fmt.Errorf("set up the engine's own connections: %w", err)
+	}
+	return own, nil
+}
 
 // Start takes a lease, reads the upstreams and begins to work. Only Stop ends
 // it: ctx bounds the start alone.
@@ -149,7 +168,9 @@ func (e *Engine) Stop(ctx context.Context) error {
 	e.loops.Wait()
 	final, end := context.WithTimeout(context.WithoutCancel(ctx), handBackBound)
 	defer end()
-	return errors.Join(err, e.handBack(final))
+	err = errors.Join(err, e.handBack(final))
+	leave(final, e.own)
+	return err
 }
 
 // handBackBound is how long the database has for what a process leaves to others.
@@ -170,6 +191,20 @@ func (e *Engine) handBack(ctx context.Context) error {
 	err := e.lease.Release(ctx)
 	_, handed := e.commands.Unclaim(ctx)
 	return errors.Join(err, handed)
+}
+
+// leave closes the pool. It does not wait long for a connection on which a silent
+// database keeps somebody.
+func leave(ctx context.Context, pool *pgxpool.Pool) {
+	closed := make(chan struct{})
+	go func() {
+		pool.Close()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-ctx.Done():
+	}
 }
 
 // loop runs a duty again and again; a failure is logged and the next round
