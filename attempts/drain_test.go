@@ -75,7 +75,7 @@ func TestDrain(t *testing.T) {
 }
 
 // TestDrainBound: an upstream that stalls does not hold up the stop. Others take
-// the attempt over.
+// the attempt over, whatever is left of its lease.
 func TestDrainBound(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
@@ -87,6 +87,9 @@ func TestDrainBound(t *testing.T) {
 	eventually(t, "the request", func() bool { return len(up.all()) == 1 })
 	if err := <-a.stopping(); err == nil {
 		t.Error("the stop does not say that an attempt was on the wire")
+	}
+	if _, err := pool.Exec(context.Background(), `DELETE FROM leases`); err != nil { // not even its lease is left
+		t.Fatal(err)
 	}
 	b := startProcess(t, pool, options{leaseTTL: shortLease})
 	c := b.final(t, id)

@@ -206,11 +206,11 @@ func (s *Store) OpenUnder(ctx context.Context, epochs []int64) ([]Open, error) {
 		SELECT command_id, upstream_id, number, epoch FROM attempts WHERE ended_at IS NULL AND epoch = ANY($1)`, epochs)
 }
 
-// OpenUnderEnded lists open attempts whose lease has ended.
+// OpenUnderEnded lists open attempts whose lease has ended, or is not there.
 func (s *Store) OpenUnderEnded(ctx context.Context) ([]Open, error) {
 	return s.open(ctx, `
-		SELECT a.command_id, a.upstream_id, a.number, a.epoch FROM attempts a JOIN leases l USING (epoch)
-		WHERE a.ended_at IS NULL AND l.ended_at IS NOT NULL LIMIT 1000`)
+		SELECT a.command_id, a.upstream_id, a.number, a.epoch FROM attempts a LEFT JOIN leases l USING (epoch)
+		WHERE a.ended_at IS NULL AND (l.ended_at IS NOT NULL OR l.instance IS NULL) LIMIT 1000`)
 }
 
 func (s *Store) open(ctx context.Context, sql string, args ...any) ([]Open, error) {
