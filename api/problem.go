@@ -126,7 +126,8 @@ func problemFor(err error) *failure {
 		return &failure{code: ProblemCodeInvalidRequest, detail: invalid.Detail, fields: fieldProblems(invalid.Fields)}
 	case errors.As(err, &mismatch):
 		return &failure{code: ProblemCodeIdempotencyKeyReused, commandID: mismatch.CommandID.String(),
-			detail: "The idempotency key belongs to another request, which differs in " + strings.Join(mismatch.Differs, ", ") + "."}
+			detail: "The idempotency key belongs to another request, which differs in " + strings.Join(mismatch.Differs, ", ") + ".",
+			fields: differences(mismatch.Differs)}
 	case errors.Is(err, commands.ErrNotFound):
 		return &failure{code: ProblemCodeNotFound, detail: "There is no such command."}
 	case errors.Is(err, upstreams.ErrNotFound):
@@ -143,6 +144,15 @@ func problemFor(err error) *failure {
 	default:
 		return &failure{code: ProblemCodeInternalError, detail: "Something went wrong on our side. The log has the cause under the request id."}
 	}
+}
+
+// differences point at the fields in which a repeated key's request differs.
+func differences(fields []string) []FieldProblem {
+	list := make([]FieldProblem, len(fields))
+	for i, name := range fields {
+		list[i] = FieldProblem{Pointer: "/" + name, Code: "differs", Detail: "It differs from the request that the key belongs to."}
+	}
+	return list
 }
 
 // sentence begins with a capital and ends with a full stop.

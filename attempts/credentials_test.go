@@ -55,14 +55,45 @@ func leaks(t testing.TB, pool *pgxpool.Pool, secrets ...string) {
 	}
 }
 
+// journal is a log that is searched afterwards.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+// leaks searches the log for secrets, and for a text that must be there.
+func (j *journal) leaks(t testing.TB, sign string, secrets ...string) {
+	t.Helper()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	text := j.text.String()
+	if !strings.Contains(text, sign) {
+		t.Errorf("the log does not say %q", sign)
+	}
+	for _, secret := range secrets {
+		if at := strings.Index(text, secret); at >= 0 {
+			t.Errorf("the log holds %q: %s", secret, text[max(0, at-200):at])
+		}
+	}
+}
+
 // TestMissingSecret: a command whose secret is missing waits without an attempt,
 // goes on when it is there, and ends at its deadline.
 func TestMissingSecret(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
 	up := newLedger(t, always(201, paid))
-	var secrets vault
-	p := startProcess(t, pool, options{getenv: secrets.getenv})
+	var (
+		secrets vault
+		log     journal
+	)
+	p := startProcess(t, pool, options{getenv: secrets.getenv, log: &log})
 	p.apply(t, brief("up", up.URL, ample, "auth: {type: bearer, token: env:EXECUTOR_SECRET_TOKEN}"))
 	patient := p.submit(t, order("patient", "charge")).ID
 	hurried := order("hurried", "charge")
@@ -83,6 +114,7 @@ func TestMissingSecret(t *testing.T) {
 		t.Errorf("sent: %+v", list)
 	}
 	leaks(t, pool, token)
+	log.leaks(t, "credential missing", token)
 	up.verify(t, pool)
 }
 
@@ -104,15 +136,19 @@ func TestEchoedCredential(t *testing.T) {
 				w.Header().Set("X-Debug", echo)
 				reply(w, 422, fmt.Sprintf(`{"code":%q,"message":%q,"id":%q}`, echo, echo, echo))
 			})
-			var secrets vault
+			var (
+				secrets vault
+				log     journal
+			)
 			secrets.set("EXECUTOR_SECRET_PASSWORD", password)
 			secrets.set("EXECUTOR_SECRET_VALUE", value)
-			p := startProcess(t, pool, options{getenv: secrets.getenv})
+			p := startProcess(t, pool, options{getenv: secrets.getenv, log: &log})
 			p.apply(t, brief("up", up.URL, ample, auth))
 			if c := p.final(t, p.submit(t, order("k", "charge")).ID); c.State != outcome.StateRejected {
 				t.Errorf("ended %s", c.State)
 			}
 			leaks(t, pool, password, value, "me:"+password)
+			log.leaks(t, "", password, value, base64.StdEncoding.EncodeToString([]byte("me:"+password)))
 		})
 	}
 }
@@ -210,9 +246,12 @@ func TestTokenEndpointDown(t *testing.T) {
 	tokens := newGrants(t)
 	tokens.fail(1000)
 	up := newLedger(t, always(201, paid))
-	var secrets vault
+	var (
+		secrets vault
+		log     journal
+	)
 	secrets.set("EXECUTOR_SECRET_CLIENT", clientSecret)
-	p := startProcess(t, pool, options{getenv: secrets.getenv})
+	p := startProcess(t, pool, options{getenv: secrets.getenv, log: &log})
 	p.apply(t, brief("up", up.URL, ample, tokens.auth()))
 	c := p.final(t, p.submit(t, order("k", "charge")).ID)
 	list := p.attempts(t, c.ID)
@@ -225,6 +264,7 @@ func TestTokenEndpointDown(t *testing.T) {
 		}
 	}
 	leaks(t, pool, clientSecret)
+	log.leaks(t, "level=", clientSecret)
 	up.verify(t, pool)
 }
 

@@ -132,8 +132,8 @@ func (x *exchange) write() {
 		first = append(first[:len(first):len(first)], rest[:n]...)
 		rest = rest[n:]
 	}
-	for piece := first; ; {
-		if _, err := x.counter.Write(piece); err != nil || len(rest) == 0 || x.clock.over() {
+	for piece := first; !x.clock.over(); {
+		if _, err := x.counter.Write(piece); err != nil || len(rest) == 0 {
 			return
 		}
 		n := min(len(rest), chunk)

@@ -149,6 +149,7 @@ type options struct {
 	getenv      func(string) string // where secrets are; nil for the environment
 	resolver    attempts.Resolver   // nil for the machine's
 	begun, seen func(uuid.UUID)     // faults
+	log         io.Writer           // nil for none
 }
 
 // startProcess builds and starts a process on the database.
@@ -156,7 +157,10 @@ func startProcess(t testing.TB, pool *pgxpool.Pool, o options) *process {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	if os.Getenv("EXECUTOR_TEST_LOG") != "" {
-		log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		o.log = os.Stderr
+	}
+	if o.log != nil {
+		log = slog.New(slog.NewTextHandler(o.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	ups := upstreams.NewStore(pool)
 	jobs, err := attempts.NewInserter(pool)

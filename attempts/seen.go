@@ -28,7 +28,15 @@ func endingOf(w *work, number int, o Observation) Ending {
 	}
 	j := w.operation.Judge(r)
 	e.Answer = AnswerOf(o, j)
-	e.Reference, e.Code, e.Message = w.mask(j.Reference), bounded(w.mask(j.Code)), bounded(w.mask(j.Message))
+	shown := j
+	if len(w.operation.Redaction.Response) > 0 { // what is redacted is no reason to show
+		r.Body = w.operation.RedactBody(r.Body, false)
+		shown = w.operation.Judge(r)
+		if shown.Reference == redacted {
+			shown.Reference = ""
+		}
+	}
+	e.Reference, e.Code, e.Message = w.mask(shown.Reference), bounded(w.mask(shown.Code)), bounded(w.mask(shown.Message))
 	e.RetryAfter = bounded(w.mask(o.Header.Get("Retry-After")))
 	e.Notes = append(e.Notes, j.Notes...)
 	if strings.HasPrefix(j.Rule, "answers[") && len(j.Notes) == 0 {

@@ -93,6 +93,10 @@ func (s *Store) Events(ctx context.Context, tenant string, id uuid.UUID) ([]Even
 			FROM attempts WHERE tenant = $1 AND command_id = $2 AND ended_at IS NOT NULL
 			UNION ALL
 			SELECT 3, number, id, type, at, sequence, actor, data FROM events WHERE tenant = $1 AND command_id = $2
+			UNION ALL
+			SELECT 2, id::int, NULL, 'evidence.late', at, 0, actor, json_build_object('attempt', attempt_number, 'evidence', evidence,
+				'category', category, 'answer', nullif(answer, ''), 'status', nullif(status, 0), 'effect', effect)
+			FROM findings WHERE tenant = $1 AND command_id = $2 AND source = 'late_evidence'
 		) account ORDER BY at, kind, number`, tenant, id)
 	if err != nil {
 		return nil, unavailable("read events", err)

@@ -136,7 +136,7 @@ func (s *Store) complete(ctx context.Context, r commandRow, around surroundings)
 		CreatedAt: r.CreatedAt, Deadline: r.Deadline, NotBefore: r.NotBefore, NextAttemptAt: r.NextAttemptAt, FinalizedAt: r.FinalizedAt,
 		CancelRequested: r.CancelRequestedAt != nil, Attempts: r.Attempts, Metadata: r.Metadata,
 		Record: Record{
-			Record:   outcome.RecordOf(terms.Contract.Idempotency, attemptsOf(around.history[r.ID])),
+			Record:   outcome.RecordOf(terms.Contract.Idempotency, r.attemptsSoFar(around.history[r.ID])),
 			Identity: upstreams.Identity{In: r.KeyIn, Name: r.KeyName, Key: r.WireKey},
 		},
 	}
@@ -152,6 +152,16 @@ func (s *Store) complete(ctx context.Context, r commandRow, around surroundings)
 		c.Waiting, err = s.waiting(ctx, r, around.open)
 	}
 	return c, err
+}
+
+// attemptsSoFar are the ended attempts and, while one is open, what would be known
+// of it if its process died now.
+func (r commandRow) attemptsSoFar(past []Past) []outcome.Attempt {
+	attempts := attemptsOf(past)
+	if r.State == outcome.StateExecuting {
+		attempts = append(attempts, outcome.Attempt{StartedAt: r.Now, EndedAt: r.Now, Evidence: outcome.EvidenceSentNoResponse})
+	}
+	return attempts
 }
 
 // onlyHeaders keeps the headers that the profile names as part of a result. The

@@ -125,7 +125,7 @@ func TestEvents(t *testing.T) {
 	if _, err := r.learn(t.Context(), id, k); err != nil {
 		t.Fatal(err)
 	}
-	want := "command.accepted attempt.started attempt.ended attempt.started command.cancel_requested attempt.ended command.unresolved command.success command.conflict"
+	want := "command.accepted attempt.started attempt.ended attempt.started command.cancel_requested attempt.ended command.unresolved evidence.late command.success evidence.late command.conflict"
 	if got := r.eventTypes(t, id); got != want {
 		t.Errorf("events\n%s, want\n%s", got, want)
 	}
@@ -136,7 +136,7 @@ func TestEvents(t *testing.T) {
 	if e := events[4]; e.Actor != "caller" || e.Sequence != 0 {
 		t.Errorf("cancel requested: %+v", e)
 	}
-	if e := events[7]; e.Sequence != 2 || e.Actor != "zombie" || !strings.Contains(string(e.Data), `"previous_state":"unresolved"`) {
+	if e := events[8]; e.Sequence != 2 || e.Actor != "zombie" || !strings.Contains(string(e.Data), `"previous_state":"unresolved"`) {
 		t.Errorf("success: %+v", e)
 	}
 	for i, e := range r.events(t, id) {

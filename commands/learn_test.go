@@ -115,7 +115,7 @@ var situations = []struct {
 		"cancelled without that attempt on record", func(t *testing.T, r *rig, key string) uuid.UUID {
 			return r.after(t, key, "charge", outcome.StateCancelled, unsent)
 		}, 7, map[string]string{
-			"applied": "conflict", "pending": "none", "refused": "none", "declined": "none", "unclear": "none", "not_sent": "none",
+			"applied": "conflict", "pending": "conflict", "refused": "none", "declined": "none", "unclear": "none", "not_sent": "none",
 		},
 	}, {
 		"a read, cancelled", func(t *testing.T, r *rig, key string) uuid.UUID {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -54,24 +55,27 @@ func (s *Store) Submit(ctx context.Context, sub Submission) (Accepted, error) {
 
 // SubmitBatch accepts many at once, each on its own.
 func (s *Store) SubmitBatch(ctx context.Context, subs []Submission) []BatchResult {
-	results := make([]BatchResult, len(subs))
-	done := make(chan struct{}, len(subs))
-	limit := make(chan struct{}, submitBatch)
+	byKey := make(map[string][]int, len(subs)) // equal keys one after the other: the first one is the command
 	for i, sub := range subs {
+		byKey[sub.Key] = append(byKey[sub.Key], i)
+	}
+	results := make([]BatchResult, len(subs))
+	limit := make(chan struct{}, submitBatch)
+	var all sync.WaitGroup
+	for _, places := range byKey {
 		limit <- struct{}{}
-		go func() {
-			defer func() { <-limit; done <- struct{}{} }()
-			a, err := s.Submit(ctx, sub)
-			if err != nil {
-				results[i].Err = err
-				return
+		all.Go(func() {
+			defer func() { <-limit }()
+			for _, i := range places {
+				if a, err := s.Submit(ctx, subs[i]); err != nil {
+					results[i].Err = err
+				} else {
+					results[i].Accepted = &a
+				}
 			}
-			results[i].Accepted = &a
-		}()
+		})
 	}
-	for range subs {
-		<-done
-	}
+	all.Wait()
 	return results
 }
 

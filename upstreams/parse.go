@@ -172,9 +172,12 @@ func (r *reader) proxy(m *mapping, e Egress) string {
 
 func (r *reader) tls(m *mapping) TLS {
 	t := TLS{CAFile: m.text("ca_file", ""), CertFile: m.text("cert_file", ""), KeyFile: m.text("key_file", ""), ServerName: m.text("server_name", "")}
-	for _, name := range []string{"ca_file", "cert_file", "key_file"} {
-		if s := m.text(name, ""); s != "" && !filepath.IsAbs(s) && !fileReference.MatchString(s) {
-			m.fail(name, "is neither file:NAME nor an absolute path", "Put the file under EXECUTOR_SECRETS_DIR and write file:NAME.")
+	if s := t.CAFile; s != "" && !filepath.IsAbs(s) && !fileReference.MatchString(s) {
+		m.fail("ca_file", "is neither file:NAME nor an absolute path", "Put the file under EXECUTOR_SECRETS_DIR and write file:NAME.")
+	}
+	for _, name := range []string{"cert_file", "key_file"} { // whom we appear as is a secret like any other
+		if s := m.text(name, ""); s != "" && !fileReference.MatchString(s) {
+			m.fail(name, "is not file:NAME", "Put the file under EXECUTOR_SECRETS_DIR and write file:NAME.")
 		}
 	}
 	if (t.CertFile == "") != (t.KeyFile == "") {

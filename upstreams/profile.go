@@ -79,7 +79,8 @@ type Egress struct {
 	Proxy string // http:// or https:// URL of a CONNECT proxy; "" = none
 }
 
-// TLS names files: absolute paths, or file:NAME under the secrets directory.
+// TLS names files under the secrets directory, as file:NAME; the CA's may be an
+// absolute path.
 type TLS struct{ CAFile, CertFile, KeyFile, ServerName string }
 
 // Connection says when a new connection is opened.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"syscall"
 	"time"
 )
@@ -50,6 +51,15 @@ func listen(name, setting, address string, log *slog.Logger) (*httpServer, error
 
 // url is where the listener can be reached from this machine.
 func (s *httpServer) url() string { return "http://" + reachable(s.listener.Addr()) }
+
+// address is what the listener is bound to.
+func (s *httpServer) address() netip.AddrPort {
+	tcp, ok := s.listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return netip.AddrPort{}
+	}
+	return tcp.AddrPort()
+}
 
 // reachable turns an address that means every interface into one to connect to.
 func reachable(a net.Addr) string {

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -97,6 +101,7 @@ type process struct {
 	deployment *attempts.Deployment
 	keys       *api.KeyStore
 	api        *api.Server
+	guard      *egress.Guard    // nil without the role worker, as are sender and engine
 	sender     *attempts.Sender // nil without the role worker, as is engine
 	engine     *attempts.Engine
 	started    bool // the engine
@@ -159,12 +164,15 @@ func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv
 }
 
 func (p *process) wireWorker(pool *pgxpool.Pool, ups *upstreams.Store, registry *prometheus.Registry, getenv func(string) string) error {
-	guard := egress.NewGuard(egress.GuardConfig{})
-	p.sender = attempts.NewSender(attempts.SenderConfig{Guard: guard, Resolver: p.resolver, Log: p.log})
+	if p.resolver == nil {
+		p.resolver = &net.Resolver{PreferGo: true} // refuses odd spellings of addresses
+	}
+	p.guard = egress.NewGuard(egress.GuardConfig{Own: databaseAddresses(pool)})
+	p.sender = attempts.NewSender(attempts.SenderConfig{Guard: p.guard, Resolver: p.resolver, Log: p.log})
 	engine, err := attempts.NewEngine(attempts.EngineConfig{
 		Pool: pool, Commands: p.commands, Upstreams: ups, Sender: p.sender,
 		Secrets:  egress.NewSecrets(getenv, p.config.SecretsDir),
-		Tokens:   egress.NewTokens(egress.TokensConfig{Guard: guard}),
+		Tokens:   egress.NewTokens(egress.TokensConfig{Guard: p.guard, Resolver: p.resolver}),
 		Instance: p.config.Instance, Expected: p.config.DeploymentID, LeaseTTL: p.config.LeaseTTL, Drain: p.config.Drain,
 		River: attempts.RiverConfig{
 			JobTimeout: p.config.JobTimeout, RescueStuckJobsAfter: p.config.RescueAfter, SoftStopTimeout: p.config.SoftStop,
@@ -201,7 +209,30 @@ func (p *process) listen() (err error) {
 	if p.config.MetricsListen != "" {
 		p.back, err = listen("metrics", "EXECUTOR_METRICS_LISTEN", p.config.MetricsListen, p.log)
 	}
+	if p.guard != nil && err == nil {
+		p.guard.RefuseOwn(p.front.address())
+		if p.back != nil {
+			p.guard.RefuseOwn(p.back.address())
+		}
+	}
 	return err
+}
+
+// databaseAddresses are those of the database, where it is named by address: no
+// upstream lives there, whatever a profile allows.
+func databaseAddresses(pool *pgxpool.Pool) []netip.AddrPort {
+	var list []netip.AddrPort
+	for _, h := range hosts(pool.Config().ConnConfig) {
+		if addr, err := netip.ParseAddr(h.Host); err == nil {
+			list = append(list, netip.AddrPortFrom(addr, h.Port))
+		}
+	}
+	return list
+}
+
+// hosts are the database's, in the order in which they are tried.
+func hosts(config *pgx.ConnConfig) []*pgconn.FallbackConfig {
+	return append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port}}, config.Fallbacks...)
 }
 
 // run works until ctx ends or a listener fails, then drains.
