@@ -264,7 +264,7 @@ func TestTokenEndpointDown(t *testing.T) {
 		}
 	}
 	leaks(t, pool, clientSecret)
-	log.leaks(t, "level=", clientSecret)
+	log.leaks(t, "", clientSecret)
 	up.verify(t, pool)
 }
 
