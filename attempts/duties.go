@@ -10,6 +10,14 @@ import (
 	"executor/outcome"
 )
 
+// dutyBound is how long one round of anything may take that has no shorter
+// bound, and readBound what only reads a little: a connection of the database
+// that stands still must not hold it up for good.
+const (
+	dutyBound = 30 * time.Second
+	readBound = 10 * time.Second
+)
+
 // renew keeps the lease. Where the database went backwards everybody is frozen
 // before this process holds a lease again.
 func (e *Engine) renew(ctx context.Context) error {
@@ -30,6 +38,8 @@ func (e *Engine) renew(ctx context.Context) error {
 // tend looks after what rests on this process being alive: its retry budgets'
 // share, its open attempts and its claims.
 func (e *Engine) tend(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, dutyBound)
+	defer cancel()
 	return errors.Join(e.creditBudgets(ctx), e.recoverOwn(ctx), e.reclaim(ctx))
 }
 
@@ -80,6 +90,8 @@ func (e *Engine) reclaim(ctx context.Context) error {
 // takeOver ends the leases of the dead, closes their open attempts as lost and
 // hands their claims to the queue.
 func (e *Engine) takeOver(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, dutyBound)
+	defer cancel()
 	if e.lease.Steady() {
 		n, err := e.store.EndLapsed(ctx)
 		if err != nil {

@@ -281,6 +281,8 @@ func (e *Engine) listen(l *lane, permits int, barred bool) error {
 // refresh reads what may have changed: new profiles, pauses, throttles, the
 // freeze, and how many processes share the limits.
 func (e *Engine) refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readBound)
+	defer cancel()
 	list, err := e.upstreams.All(ctx)
 	if err != nil {
 		return err

@@ -73,21 +73,34 @@ func TestDatabaseOutage(t *testing.T) {
 	}
 }
 
-// TestStalledConnections: the database's connections stand still without an end,
-// as after a failover that moved its address. New ones work, and the process
-// goes on with them in time.
+// TestStalledConnections: a connection of the database stands still without an
+// end in the middle of a statement, as after a failover that moved its address.
+// New ones work, and the process goes on with them in time.
 func TestStalledConnections(t *testing.T) {
 	t.Parallel()
-	pool := database(t)
-	up := newLedger(t, always(201, paid))
-	p, proxy := startBehind(t, pool, up, options{leaseTTL: shortLease, drain: time.Second})
-	defer proxy.Cut() // what stands still would hold up the pool's end
-	<-proxy.StallAt("UPDATE leases l SET renewed_at")
-	proxy.Stall()
-	front := startProcess(t, pool, options{idle: true})
-	c := front.final(t, front.submit(t, order("k", "charge")).ID)
-	if c.State != outcome.StateSuccess || len(p.attempts(t, c.ID)) != 1 {
-		t.Errorf("ended %s", c.State)
+	for name, statement := range map[string]string{
+		"renewing":   "UPDATE leases l SET renewed_at",
+		"refreshing": "FROM upstreams ORDER BY id",
+		"reading":    "FROM commands c JOIN command_requests r ON r.command_id = c.id WHERE c.id = $1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := database(t)
+			up := newLedger(t, always(201, paid))
+			p, proxy := startBehind(t, pool, up, options{leaseTTL: shortLease, drain: time.Second})
+			defer proxy.Cut() // what stands still would hold up the pool's end
+			stalled := proxy.StallAt(statement)
+			front := startProcess(t, pool, options{idle: true})
+			front.apply(t, brief("new", up.URL, ample, "")) // it is to be noticed
+			s := order("k", "charge")
+			s.Upstream = "new"
+			id := front.submit(t, s).ID
+			<-stalled
+			c := front.final(t, id)
+			if c.State != outcome.StateSuccess || len(p.attempts(t, c.ID)) != 1 {
+				t.Errorf("ended %s", c.State)
+			}
+			up.verify(t, pool)
+		})
 	}
-	up.verify(t, pool)
 }

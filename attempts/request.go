@@ -79,6 +79,8 @@ func (s *Store) load(ctx context.Context, id uuid.UUID) (*work, error) {
 // pin finds the contract and the target of the version that the command was
 // accepted under. Limits are the newest version's.
 func (e *Engine) pin(ctx context.Context, w *work) error {
+	ctx, cancel := context.WithTimeout(ctx, readBound)
+	defer cancel()
 	var err error
 	if w.profile, err = e.upstreams.Profile(ctx, w.UpstreamID, w.ProfileVersion); err != nil {
 		return err

@@ -101,6 +101,8 @@ func (e *Engine) take(ctx context.Context, it *item) (*work, error) {
 	if it.prepared != nil {
 		return &work{Prepared: *it.prepared}, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, readBound)
+	defer cancel()
 	return e.store.load(ctx, it.id)
 }
 

@@ -266,6 +266,8 @@ func (s *Store) upstream(ctx context.Context, id int64) (upstreams.Upstream, err
 func (s *Store) draining() bool { return s.stopping.Load() }
 
 func (s *Store) commit(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, dutyBound)
+	defer cancel()
 	return groupcommit.Commit(ctx, s.pool, func(tx pgx.Tx) error { return fn(ctx, tx) })
 }
 

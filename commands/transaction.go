@@ -4,13 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"executor/internal/groupcommit"
 )
 
+// transactionBound is how long a transaction may take up to its COMMIT: on a
+// connection that stands still it would take for ever.
+const transactionBound = 30 * time.Second
+
 // commit runs fn in a transaction. An error that is not about the command
 // itself is ErrUnavailable: whoever asked may ask again.
 func (s *Store) commit(ctx context.Context, fn func(ctx context.Context, tx Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, transactionBound)
+	defer cancel()
 	err := groupcommit.Commit(ctx, s.pool, func(tx Tx) error { return fn(ctx, tx) })
 	if err == nil || errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) || errors.Is(err, context.Canceled) {
 		return err
