@@ -2,6 +2,7 @@ package attempts_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -258,12 +259,15 @@ func (p *process) submit(t testing.TB, s commands.Submission) commands.Command {
 	return a.Command
 }
 
-// final waits for a command's outcome.
+// final waits for a command's outcome, and asks again where the database is away.
 func (p *process) final(t testing.TB, id uuid.UUID) commands.Command {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c, err := p.commands.Wait(ctx, "default", id)
+	for errors.Is(err, commands.ErrUnavailable) && ctx.Err() == nil {
+		c, err = p.commands.Wait(ctx, "default", id)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
