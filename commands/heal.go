@@ -3,13 +3,19 @@ package commands
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 )
 
-// healBatch bounds one round of healing.
-const healBatch = 500
+const (
+	// healBatch bounds how many commands one round mends.
+	healBatch = 500
+	// healPage bounds how many it looks at: a long backlog that is well looked
+	// after costs each round the same, and is gone through page by page.
+	healPage = 5000
+)
 
 // overdueBy is how long a pending command may be due without a keeper before
 // the sweeper gives it a new job, in SQL.
@@ -18,26 +24,54 @@ const overdueBy = `interval '10 seconds'`
 // Heal finds pending commands that nobody looks after, because their job is
 // gone, its worker died, or the process that claimed them lost its lease, and
 // gives each a new job. It trusts our own rows only: deleting every row of the
-// queue's tables costs seconds, never a command. It returns how many it mended.
+// queue's tables costs seconds, never a command. Each call goes on where the last
+// one ended. It returns how many it mended.
 func (s *Store) Heal(ctx context.Context) (int, error) {
-	var n int
+	s.healing.Lock()
+	defer s.healing.Unlock()
+	var (
+		n, seen int
+		last    *time.Time
+	)
 	err := s.commit(ctx, func(ctx context.Context, tx Tx) error {
-		rows, err := tx.Query(ctx, `
-			SELECT `+lockedColumns+` FROM commands c
-			WHERE c.state = 'pending' AND c.next_attempt_at < now() - `+overdueBy+`
-				AND NOT EXISTS (SELECT FROM leases l WHERE l.epoch = c.claimed_by AND l.ended_at IS NULL)
-				AND NOT EXISTS (
-					SELECT FROM river_job j WHERE j.id = c.job_id AND j.state = ANY($1::river_job_state[])
-						AND (j.state <> 'running' OR EXISTS (
-							SELECT FROM leases l WHERE l.instance = j.attempted_by[array_upper(j.attempted_by, 1)] AND l.ended_at IS NULL)))
-			ORDER BY c.next_attempt_at LIMIT $2 FOR UPDATE OF c SKIP LOCKED`, LiveJobStates(), healBatch)
+		err := tx.QueryRow(ctx, `
+			SELECT count(*), max(next_attempt_at) FROM (
+				SELECT next_attempt_at FROM commands
+				WHERE next_attempt_at > $1 AND next_attempt_at < now() - `+overdueBy+`
+				ORDER BY next_attempt_at LIMIT $2) page`, s.healed, healPage).Scan(&seen, &last)
 		if err != nil {
-			return fmt.Errorf("find stranded commands: %w", err)
+			return fmt.Errorf("look for overdue commands: %w", err)
 		}
-		n, err = s.requeue(ctx, tx, rows)
+		if n = 0; seen == 0 {
+			return nil
+		}
+		n, err = s.healBetween(ctx, tx, s.healed, *last)
 		return err
 	})
+	switch {
+	case err != nil, n == healBatch: // the same page again
+	case seen == healPage:
+		s.healed = *last
+	default:
+		s.healed = time.Time{}
+	}
 	return n, err
+}
+
+func (s *Store) healBetween(ctx context.Context, tx Tx, after, until time.Time) (int, error) {
+	rows, err := tx.Query(ctx, `
+		SELECT `+lockedColumns+` FROM commands c
+		WHERE c.state = 'pending' AND c.next_attempt_at > $3 AND c.next_attempt_at <= $4
+			AND NOT EXISTS (SELECT FROM leases l WHERE l.epoch = c.claimed_by AND l.ended_at IS NULL)
+			AND NOT EXISTS (
+				SELECT FROM river_job j WHERE j.id = c.job_id AND j.state = ANY($1::river_job_state[])
+					AND (j.state <> 'running' OR EXISTS (
+						SELECT FROM leases l WHERE l.instance = j.attempted_by[array_upper(j.attempted_by, 1)] AND l.ended_at IS NULL)))
+		ORDER BY c.next_attempt_at LIMIT $2 FOR UPDATE OF c SKIP LOCKED`, LiveJobStates(), healBatch, after, until)
+	if err != nil {
+		return 0, fmt.Errorf("find stranded commands: %w", err)
+	}
+	return s.requeue(ctx, tx, rows)
 }
 
 // Unclaim hands the pending commands that were claimed under ended leases to

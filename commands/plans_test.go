@@ -160,7 +160,7 @@ func TestPlans(t *testing.T) {
 		{"find by metadata", "FROM commands c", "command_requests_metadata", "metadata @>", list(commands.Filter{Metadata: map[string]string{"order": "crowd27"}})},
 		{"get", "FROM commands c", "commands_pkey", "id =", func() error { _, err := r.store.Get(t.Context(), tenant, id); return err }},
 		{"overdue", "deadline <=", "commands_deadline", "deadline <=", func() error { _, err := r.store.CloseOverdue(t.Context()); return err }},
-		{"stranded", "river_job", "commands_due", "next_attempt_at <", func() error { _, err := r.store.Heal(t.Context()); return err }},
+		{"stranded", "max(next_attempt_at)", "commands_due", "next_attempt_at <", func() error { _, err := r.store.Heal(t.Context()); return err }},
 		{"claims", "claimed_by IS NOT NULL", "commands_claimed", "", func() error { _, err := r.store.Unclaim(t.Context()); return err }},
 		{"own claims", "claimed_by =", "commands_claimed", "claimed_by =", func() error { _, err := r.store.Claimed(t.Context(), 7); return err }},
 	}

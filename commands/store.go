@@ -3,6 +3,8 @@ package commands
 import (
 	"context"
 	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -46,6 +48,8 @@ type Store struct {
 	log        *slog.Logger
 	submits    *groupcommit.Group[*entry, Accepted]
 	watch      *watch
+	healing    sync.Mutex
+	healed     time.Time // Heal goes on from here; zero is the beginning
 	finished   *prometheus.CounterVec
 }
 

@@ -34,9 +34,8 @@ type world struct {
 // order; after it both signals do what they do by default, so that a second
 // one ends the process at once.
 func run(ctx context.Context, args []string, w world) int {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(ctx)
 	defer stop()
-	context.AfterFunc(ctx, stop)
 
 	root := newRootCommand(w.getenv)
 	root.SetArgs(args)
@@ -48,6 +47,23 @@ func run(ctx context.Context, args []string, w world) int {
 		fmt.Fprintln(w.err, "executor: "+text)
 	}
 	return exitCode(err)
+}
+
+// untilSignal ends ctx with the first SIGINT or SIGTERM. Both do what they do by
+// default again before anybody can see that it ended.
+func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-signals:
+		case <-ctx.Done():
+		}
+		signal.Stop(signals)
+		cancel()
+	}()
+	return ctx, cancel
 }
 
 // complaint is what stderr says of err; nothing for an error without text and
