@@ -2,89 +2,101 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"executor/internal/postgres"
 )
 
-// each runs a round with each contender, on a database of its own.
-func (b *bench) each(ctx context.Context, url, part string, round func(name string, pool *pgxpool.Pool, c contender) error) error {
-	start := map[string]func(*pgxpool.Pool) (contender, error){
-		"plain": func(pool *pgxpool.Pool) (contender, error) { return newPlain(ctx, pool, url, b.inFlight) },
-		"executor": func(pool *pgxpool.Pool) (contender, error) {
-			return newExecutor(ctx, pool, profileFor("up", url, b.inFlight, "15s"))
-		},
+// clear leaves nothing of a contender behind that the next one would pay for: no
+// table to vacuum, no page to write back.
+func (b *bench) clear(ctx context.Context, pool *pgxpool.Pool) error {
+	name := pool.Config().ConnConfig.Database
+	pool.Close()
+	admin, err := postgres.Open(ctx, b.url, 1)
+	if err != nil {
+		return err
 	}
-	for _, name := range []string{"plain", "executor"} {
-		if b.contender != "" && b.contender != name {
-			continue
-		}
-		pool, err := b.database(ctx, name+"_"+part)
-		if err != nil {
-			return err
-		}
-		c, err := start[name](pool)
-		if err == nil {
-			err = round(name, pool, c)
-			c.stop()
-		}
-		pool.Close()
-		if err != nil {
-			return err
-		}
+	defer admin.Close()
+	if _, err := admin.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+		return err
 	}
-	return nil
+	_, err = admin.Exec(ctx, "CHECKPOINT")
+	return err
 }
 
 // throughput: commands from submit to final state, many at once.
 func (b *bench) throughput(ctx context.Context) error {
-	url, stop, err := upstream(ctx)
-	if err != nil {
-		return err
+	if b.contender != "" {
+		return b.measured(ctx, "throughput", func(pool *pgxpool.Pool, c contender, length time.Duration) (figures, error) {
+			return closed(ctx, pool, c, b.inFlight, length)
+		})
 	}
-	defer stop()
 	fmt.Printf("throughput, %d in flight, %s each\n", b.inFlight, b.length)
-	var rates []float64
-	err = b.each(ctx, url, "throughput", func(name string, pool *pgxpool.Pool, c contender) error {
-		if _, err := closed(ctx, pool, c, b.inFlight, b.length/4); err != nil { // warm-up
-			return err
-		}
-		f, err := closed(ctx, pool, c, b.inFlight, b.length)
-		if err == nil {
-			fmt.Printf("  %-20s %s\n", name, f)
-			rates = append(rates, f.perSecond())
-		}
-		return err
-	})
+	rates, err := b.apart(ctx, "throughput")
 	if err == nil && len(rates) == 2 {
 		fmt.Printf("  executor / plain     %8.2f\n\n", rates[1]/rates[0])
 	}
 	return err
 }
 
+// lowRate is a load that leaves everything idle most of the time, in commands a
+// second.
+const lowRate = 50
+
 // latency: the same at a low, steady rate.
 func (b *bench) latency(ctx context.Context) error {
+	if b.contender != "" {
+		return b.measured(ctx, "latency", func(pool *pgxpool.Pool, c contender, length time.Duration) (figures, error) {
+			return paced(ctx, pool, c, lowRate, length)
+		})
+	}
+	fmt.Printf("latency at %d commands a second, %s each\n", lowRate, b.length)
+	_, err := b.apart(ctx, "latency")
+	fmt.Println()
+	return err
+}
+
+// measured warms one contender up, measures it and prints its row.
+func (b *bench) measured(ctx context.Context, part string, load func(*pgxpool.Pool, contender, time.Duration) (figures, error)) error {
 	url, stop, err := upstream(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	const perSecond = 50
-	fmt.Printf("latency at %d commands a second, %s each\n", perSecond, b.length)
-	err = b.each(ctx, url, "latency", func(name string, pool *pgxpool.Pool, c contender) error {
-		if _, err := paced(ctx, pool, c, perSecond, b.length/4); err != nil {
-			return err
-		}
-		f, err := paced(ctx, pool, c, perSecond, b.length)
-		if err == nil {
-			fmt.Printf("  %-20s %s\n", name, f)
-		}
+	pool, err := b.database(ctx, b.contender+"_"+part)
+	if err != nil {
 		return err
-	})
-	fmt.Println()
-	return err
+	}
+	c, err := b.start(ctx, pool, url)
+	if err != nil {
+		return errors.Join(err, b.clear(ctx, pool))
+	}
+	_, err = load(pool, c, b.length/4)
+	if err == nil {
+		var f figures
+		if f, err = load(pool, c, b.length); err == nil {
+			fmt.Printf("  %-20s %s\n", b.contender, f)
+		}
+	}
+	c.stop()
+	return errors.Join(err, b.clear(ctx, pool))
+}
+
+// start starts the contender that this process measures.
+func (b *bench) start(ctx context.Context, pool *pgxpool.Pool, url string) (contender, error) {
+	switch b.contender {
+	case "plain":
+		return newPlain(ctx, pool, url, b.inFlight)
+	case "executor":
+		return newExecutor(ctx, pool, profileFor("up", url, b.inFlight, "15s"))
+	default:
+		return nil, fmt.Errorf("there is no contender %q: plain or executor", b.contender)
+	}
 }
 
 // isolation: one upstream stalls every request while thousands of commands wait
@@ -105,12 +117,11 @@ func (b *bench) isolation(ctx context.Context) error {
 		return err
 	}
 	defer x.stop()
-	const perSecond = 50
-	fmt.Printf("isolation: latency of one upstream at %d commands a second\n", perSecond)
-	if _, err := paced(ctx, pool, x, perSecond, b.length/4); err != nil {
+	fmt.Printf("isolation: latency of one upstream at %d commands a second\n", lowRate)
+	if _, err := paced(ctx, pool, x, lowRate, b.length/4); err != nil {
 		return err
 	}
-	alone, err := paced(ctx, pool, x, perSecond, b.length)
+	alone, err := paced(ctx, pool, x, lowRate, b.length)
 	if err != nil {
 		return err
 	}
@@ -118,7 +129,7 @@ func (b *bench) isolation(ctx context.Context) error {
 	if err := x.fill(ctx, "stalled", b.backlog); err != nil {
 		return err
 	}
-	beside, err := paced(ctx, pool, x, perSecond, b.length)
+	beside, err := paced(ctx, pool, x, lowRate, b.length)
 	if err != nil {
 		return err
 	}
