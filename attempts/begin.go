@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"executor/commands"
+	"executor/internal/postgres"
 	"executor/outcome"
 )
 
@@ -159,7 +160,7 @@ const standstill = `SELECT frozen_at IS NOT NULL OR timeline <> ` + timelineSQL 
 // look reads all of it in one round trip. The lease is held against a reaper
 // by a key-share lock, which its own renewal does not disturb.
 func (s *Store) look(ctx context.Context, tx pgx.Tx, epoch int64, starts []Start) (*scene, error) {
-	ids := pick(starts, func(st Start) uuid.UUID { return st.CommandID })
+	ids := postgres.Column(starts, func(st Start) uuid.UUID { return st.CommandID })
 	sc := &scene{upstreams: make(map[int64]upstreamRow), commands: make(map[uuid.UUID]commands.Locked)}
 	batch := &pgx.Batch{}
 	batch.Queue(`
@@ -214,19 +215,19 @@ func (s *Store) insertOpen(ctx context.Context, tx pgx.Tx, epoch int64, list []b
 			request, bytes_total, body_sha256, refreshed_auth, deadline_left_ms, epoch, instance)
 		SELECT *, $14::bigint, $15::text FROM unnest($1::uuid[], $2::int[], $3::text[], $4::bigint[], $5::int[], $6::timestamptz[],
 			$7::timestamptz[], $8::timestamptz[], $9::json[], $10::bigint[], $11::bytea[], $12::bool[], $13::bigint[])`,
-		pick(list, func(b beginning) uuid.UUID { return b.command.ID }),
-		pick(list, func(b beginning) int32 { return int32(b.number) }),
-		pick(list, func(b beginning) string { return b.command.Tenant }),
-		pick(list, func(b beginning) int64 { return b.command.UpstreamID }),
-		pick(list, func(b beginning) int32 { return int32(b.command.ProfileVersion) }),
-		pick(list, func(b beginning) time.Time { return b.command.Now }),
-		pick(list, func(b beginning) time.Time { return b.send }),
-		pick(list, func(b beginning) time.Time { return b.send.Add(b.start.Total) }),
-		pick(list, func(b beginning) string { return b.start.Request }),
-		pick(list, func(b beginning) int64 { return b.start.BytesTotal }),
-		pick(list, func(b beginning) []byte { return b.start.BodySHA256 }),
-		pick(list, func(b beginning) bool { return b.start.RefreshedAuth }),
-		pick(list, func(b beginning) int64 { return b.command.Deadline.Sub(b.command.Now).Milliseconds() }),
+		postgres.Column(list, func(b beginning) uuid.UUID { return b.command.ID }),
+		postgres.Column(list, func(b beginning) int32 { return int32(b.number) }),
+		postgres.Column(list, func(b beginning) string { return b.command.Tenant }),
+		postgres.Column(list, func(b beginning) int64 { return b.command.UpstreamID }),
+		postgres.Column(list, func(b beginning) int32 { return int32(b.command.ProfileVersion) }),
+		postgres.Column(list, func(b beginning) time.Time { return b.command.Now }),
+		postgres.Column(list, func(b beginning) time.Time { return b.send }),
+		postgres.Column(list, func(b beginning) time.Time { return b.send.Add(b.start.Total) }),
+		postgres.Column(list, func(b beginning) string { return b.start.Request }),
+		postgres.Column(list, func(b beginning) int64 { return b.start.BytesTotal }),
+		postgres.Column(list, func(b beginning) []byte { return b.start.BodySHA256 }),
+		postgres.Column(list, func(b beginning) bool { return b.start.RefreshedAuth }),
+		postgres.Column(list, func(b beginning) int64 { return b.command.Deadline.Sub(b.command.Now).Milliseconds() }),
 		epoch, s.instance)
 	if err != nil {
 		return fmt.Errorf("open attempts: %w", err)

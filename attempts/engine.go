@@ -17,6 +17,7 @@ import (
 
 	"executor/commands"
 	"executor/internal/egress"
+	"executor/internal/postgres"
 	"executor/upstreams"
 )
 
@@ -169,7 +170,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 	final, end := context.WithTimeout(context.WithoutCancel(ctx), handBackBound)
 	defer end()
 	err = errors.Join(err, e.handBack(final))
-	leave(final, e.own)
+	postgres.Leave(final, e.own)
 	return err
 }
 
@@ -191,20 +192,6 @@ func (e *Engine) handBack(ctx context.Context) error {
 	err := e.lease.Release(ctx)
 	_, handed := e.commands.Unclaim(ctx)
 	return errors.Join(err, handed)
-}
-
-// leave closes the pool. It does not wait long for a connection on which a silent
-// database keeps somebody.
-func leave(ctx context.Context, pool *pgxpool.Pool) {
-	closed := make(chan struct{})
-	go func() {
-		pool.Close()
-		close(closed)
-	}()
-	select {
-	case <-closed:
-	case <-ctx.Done():
-	}
 }
 
 // loop runs a duty again and again; a failure is logged and the next round

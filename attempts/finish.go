@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"executor/commands"
+	"executor/internal/postgres"
 	"executor/outcome"
 )
 
@@ -101,7 +102,7 @@ type openRow struct {
 
 // gather locks the commands, applies the fence and reads what came before.
 func (s *Store) gather(ctx context.Context, tx pgx.Tx, reports []Report, results []finishResult) ([]*ending, error) {
-	ids := pick(reports, func(r Report) uuid.UUID { return r.CommandID })
+	ids := postgres.Column(reports, func(r Report) uuid.UUID { return r.CommandID })
 	var (
 		locked map[uuid.UUID]commands.Locked
 		open   = make(map[uuid.UUID]openRow)

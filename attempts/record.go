@@ -111,12 +111,3 @@ type Finished struct {
 	RetryIn  time.Duration // to the next attempt, where there is one
 	Priority commands.Priority
 }
-
-// pick picks one column of rows.
-func pick[R, T any](rows []R, value func(R) T) []T {
-	column := make([]T, len(rows))
-	for i, r := range rows {
-		column[i] = value(r)
-	}
-	return column
-}

@@ -48,17 +48,16 @@ func (s *Store) load(ctx context.Context, id uuid.UUID) (*work, error) {
 	var (
 		w       work
 		state   outcome.State
-		prio    int16
 		left    *float64
 		headers string
 	)
 	err := s.pool.QueryRow(ctx, `
-		SELECT c.id, c.tenant, c.upstream_id, c.operation, c.profile_version, c.priority, c.created_at, c.deadline, c.attempts,
+		SELECT c.id, c.tenant, c.upstream_id, c.operation, c.profile_version, c.created_at, c.deadline, c.attempts,
 			c.state, extract(epoch FROM greatest(c.next_attempt_at, c.blocked_until) - clock_timestamp())::float8, r.method, r.path, r.headers::text, r.body, r.key_in, r.key_name, r.wire_key,
 			coalesce((SELECT reason FROM attempts a WHERE a.command_id = c.id AND a.evidence <> 'not_sent'
 				ORDER BY a.number DESC LIMIT 1), '')
 		FROM commands c JOIN command_requests r ON r.command_id = c.id WHERE c.id = $1`, id).Scan(
-		&w.ID, &w.Tenant, &w.UpstreamID, &w.Operation, &w.ProfileVersion, &prio, &w.CreatedAt, &w.Deadline, &w.attempts,
+		&w.ID, &w.Tenant, &w.UpstreamID, &w.Operation, &w.ProfileVersion, &w.CreatedAt, &w.Deadline, &w.attempts,
 		&state, &left, &w.Request.Method, &w.Request.Path, &headers, &w.Request.Body, &w.Request.Identity.In,
 		&w.Request.Identity.Name, &w.Request.Identity.Key, &w.last)
 	if errors.Is(err, pgx.ErrNoRows) || (err == nil && state != outcome.StatePending) {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"executor/commands"
+	"executor/internal/postgres"
 )
 
 // endColumns are the columns that an attempt's end fills, in the order of
@@ -28,42 +29,42 @@ const (
 // endValues are $1 (command), $2 (number) and the columns of endColumns.
 func endValues(list []*ending) []any {
 	text := func(value func(*ending) string) []string {
-		return pick(list, func(e *ending) string { return commands.CleanText(value(e)) })
+		return postgres.Column(list, func(e *ending) string { return commands.CleanText(value(e)) })
 	}
 	return []any{
-		pick(list, func(e *ending) uuid.UUID { return e.command.ID }),
-		pick(list, func(e *ending) int32 { return int32(e.number()) }),
-		pick(list, (*ending).endedAt),
+		postgres.Column(list, func(e *ending) uuid.UUID { return e.command.ID }),
+		postgres.Column(list, func(e *ending) int32 { return int32(e.number()) }),
+		postgres.Column(list, (*ending).endedAt),
 		text(func(e *ending) string { return string(e.report.Evidence) }),
 		text(func(e *ending) string { return string(e.report.Stage) }),
 		text(func(e *ending) string { return string(e.report.Category) }),
 		text(func(e *ending) string { return e.report.Detail }),
 		text(func(e *ending) string { return string(e.report.Answer) }),
-		pick(list, func(e *ending) int32 { return int32(e.report.Status) }),
+		postgres.Column(list, func(e *ending) int32 { return int32(e.report.Status) }),
 		text(func(e *ending) string { return string(e.decision.AttemptBoundary) }),
-		pick(list, func(e *ending) int32 { return int32(e.decision.Rule) }),
+		postgres.Column(list, func(e *ending) int32 { return int32(e.decision.Rule) }),
 		text(func(e *ending) string { return string(e.decision.Verdict) }),
 		text(func(e *ending) string { return string(e.decision.Reason) }),
-		pick(list, (*ending).waitMS),
-		pick(list, (*ending).retryAt),
+		postgres.Column(list, (*ending).waitMS),
+		postgres.Column(list, (*ending).retryAt),
 		text(func(e *ending) string { return e.report.RetryAfter }),
-		pick(list, func(e *ending) bool { return e.report.RefreshedAuth }),
-		pick(list, func(e *ending) int64 { return e.report.BytesHandedOver }),
-		pick(list, func(e *ending) *string { return e.report.ResponseHeaders }),
-		pick(list, func(e *ending) []byte { return e.report.ResponseBody }),
-		pick(list, func(e *ending) bool { return e.report.Truncated }),
-		pick(list, func(e *ending) []byte { return e.report.ResponseSHA256 }),
-		pick(list, func(e *ending) int64 { return e.report.ResponseBytes }),
+		postgres.Column(list, func(e *ending) bool { return e.report.RefreshedAuth }),
+		postgres.Column(list, func(e *ending) int64 { return e.report.BytesHandedOver }),
+		postgres.Column(list, func(e *ending) *string { return e.report.ResponseHeaders }),
+		postgres.Column(list, func(e *ending) []byte { return e.report.ResponseBody }),
+		postgres.Column(list, func(e *ending) bool { return e.report.Truncated }),
+		postgres.Column(list, func(e *ending) []byte { return e.report.ResponseSHA256 }),
+		postgres.Column(list, func(e *ending) int64 { return e.report.ResponseBytes }),
 		text(func(e *ending) string { return e.report.Reference }),
 		text(func(e *ending) string { return e.report.Code }),
 		text(func(e *ending) string { return e.report.Message }),
-		pick(list, func(e *ending) *string { return e.report.Addresses }),
-		pick(list, func(e *ending) *string { return e.report.Timings }),
+		postgres.Column(list, func(e *ending) *string { return e.report.Addresses }),
+		postgres.Column(list, func(e *ending) *string { return e.report.Timings }),
 		text(func(e *ending) string { return e.report.Remote }),
 		text(func(e *ending) string { return e.report.Protocol }),
-		pick(list, func(e *ending) bool { return e.report.Reused }),
-		pick(list, func(e *ending) float64 { return e.tokens }),
-		pick(list, (*ending).notes),
+		postgres.Column(list, func(e *ending) bool { return e.report.Reused }),
+		postgres.Column(list, func(e *ending) float64 { return e.tokens }),
+		postgres.Column(list, (*ending).notes),
 	}
 }
 
@@ -101,14 +102,14 @@ func (s *Store) insertUnsent(ctx context.Context, tx pgx.Tx, list []*ending) err
 	}
 	epoch, _, _ := s.lease.Held()
 	values := append(endValues(list),
-		pick(list, func(e *ending) string { return e.command.Tenant }),
-		pick(list, func(e *ending) int64 { return e.command.UpstreamID }),
-		pick(list, func(e *ending) int32 { return int32(e.command.ProfileVersion) }),
-		pick(list, func(e *ending) time.Time { return e.startedAt }),
-		pick(list, func(e *ending) string { return e.report.Start.Request }),
-		pick(list, func(e *ending) int64 { return e.report.Start.BytesTotal }),
-		pick(list, func(e *ending) []byte { return e.report.Start.BodySHA256 }),
-		pick(list, func(e *ending) int64 { return e.command.Deadline.Sub(e.command.Now).Milliseconds() }),
+		postgres.Column(list, func(e *ending) string { return e.command.Tenant }),
+		postgres.Column(list, func(e *ending) int64 { return e.command.UpstreamID }),
+		postgres.Column(list, func(e *ending) int32 { return int32(e.command.ProfileVersion) }),
+		postgres.Column(list, func(e *ending) time.Time { return e.startedAt }),
+		postgres.Column(list, func(e *ending) string { return e.report.Start.Request }),
+		postgres.Column(list, func(e *ending) int64 { return e.report.Start.BytesTotal }),
+		postgres.Column(list, func(e *ending) []byte { return e.report.Start.BodySHA256 }),
+		postgres.Column(list, func(e *ending) int64 { return e.command.Deadline.Sub(e.command.Now).Milliseconds() }),
 		epoch, s.instance)
 	_, err := tx.Exec(ctx, `
 		INSERT INTO attempts (command_id, number, `+endColumns+`, tenant, upstream_id, profile_version, started_at, send_deadline,

@@ -12,6 +12,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"executor/internal/groupcommit"
+	"executor/internal/postgres"
 	"executor/outcome"
 )
 
@@ -117,29 +118,29 @@ func (s *Store) insert(ctx context.Context, tx pgx.Tx, list []*entry) (map[uuid.
 // insertColumns are $1 to $23 of insert, a slice each.
 func insertColumns(list []*entry) []any {
 	return []any{
-		column(list, func(e *entry) uuid.UUID { return e.id }),
-		column(list, func(e *entry) string { return e.sub.Tenant }),
-		column(list, func(e *entry) string { return e.sub.Key }),
-		column(list, func(e *entry) int64 { return e.upstream.ID }),
-		column(list, func(e *entry) string { return e.sub.Operation }),
-		column(list, func(e *entry) int32 { return int32(e.upstream.Version) }),
-		column(list, func(e *entry) int16 { return int16(e.sub.Priority.Number()) }),
-		column(list, func(e *entry) *time.Time { return e.deadline }),
-		column(list, func(e *entry) time.Duration { return e.timeout }),
-		column(list, func(e *entry) *time.Time { return e.sub.NotBefore }),
-		column(list, func(e *entry) *int64 { return e.claim }),
-		column(list, func(e *entry) string { return e.request.Method }),
-		column(list, func(e *entry) string { return e.request.Path }),
-		column(list, func(e *entry) string { return encodeJSON(e.request.Headers) }),
-		column(list, func(e *entry) []byte { return append([]byte{}, e.request.Body...) }),
-		column(list, func(e *entry) string { return e.request.ContentType }),
-		column(list, func(e *entry) string { return e.request.Identity.In }),
-		column(list, func(e *entry) string { return e.request.Identity.Name }),
-		column(list, func(e *entry) string { return e.request.Identity.Key }),
-		column(list, func(e *entry) string { return encodeJSON(notNil(e.sub.Params)) }),
-		column(list, func(e *entry) []byte { return e.hashes }),
-		column(list, func(e *entry) string { return encodeJSON(notNil(e.sub.Metadata)) }),
-		column(list, func(e *entry) string { return e.sub.Actor }),
+		postgres.Column(list, func(e *entry) uuid.UUID { return e.id }),
+		postgres.Column(list, func(e *entry) string { return e.sub.Tenant }),
+		postgres.Column(list, func(e *entry) string { return e.sub.Key }),
+		postgres.Column(list, func(e *entry) int64 { return e.upstream.ID }),
+		postgres.Column(list, func(e *entry) string { return e.sub.Operation }),
+		postgres.Column(list, func(e *entry) int32 { return int32(e.upstream.Version) }),
+		postgres.Column(list, func(e *entry) int16 { return int16(e.sub.Priority.Number()) }),
+		postgres.Column(list, func(e *entry) *time.Time { return e.deadline }),
+		postgres.Column(list, func(e *entry) time.Duration { return e.timeout }),
+		postgres.Column(list, func(e *entry) *time.Time { return e.sub.NotBefore }),
+		postgres.Column(list, func(e *entry) *int64 { return e.claim }),
+		postgres.Column(list, func(e *entry) string { return e.request.Method }),
+		postgres.Column(list, func(e *entry) string { return e.request.Path }),
+		postgres.Column(list, func(e *entry) string { return encodeJSON(e.request.Headers) }),
+		postgres.Column(list, func(e *entry) []byte { return append([]byte{}, e.request.Body...) }),
+		postgres.Column(list, func(e *entry) string { return e.request.ContentType }),
+		postgres.Column(list, func(e *entry) string { return e.request.Identity.In }),
+		postgres.Column(list, func(e *entry) string { return e.request.Identity.Name }),
+		postgres.Column(list, func(e *entry) string { return e.request.Identity.Key }),
+		postgres.Column(list, func(e *entry) string { return encodeJSON(notNil(e.sub.Params)) }),
+		postgres.Column(list, func(e *entry) []byte { return e.hashes }),
+		postgres.Column(list, func(e *entry) string { return encodeJSON(notNil(e.sub.Metadata)) }),
+		postgres.Column(list, func(e *entry) string { return e.sub.Actor }),
 	}
 }
 
@@ -197,7 +198,7 @@ func (s *Store) boundKeys(ctx context.Context, tx pgx.Tx, list []*entry, fresh m
 		SELECT c.tenant, c.idempotency_key, c.id, r.field_hashes
 		FROM commands c JOIN command_requests r ON r.command_id = c.id
 		WHERE (c.tenant, c.idempotency_key) IN (SELECT * FROM unnest($1::text[], $2::text[]))`,
-		column(taken, func(e *entry) string { return e.sub.Tenant }), column(taken, func(e *entry) string { return e.sub.Key }))
+		postgres.Column(taken, func(e *entry) string { return e.sub.Tenant }), postgres.Column(taken, func(e *entry) string { return e.sub.Key }))
 	if err != nil {
 		return nil, fmt.Errorf("look up keys: %w", err)
 	}

@@ -5,15 +5,6 @@ import (
 	"fmt"
 )
 
-// column picks one column of a batch.
-func column[R, T any](rows []R, pick func(R) T) []T {
-	values := make([]T, len(rows))
-	for i, r := range rows {
-		values[i] = pick(r)
-	}
-	return values
-}
-
 // notNil writes an absent map as an empty one.
 func notNil(m map[string]string) map[string]string {
 	if m == nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"executor/internal/postgres"
 	"executor/outcome"
 )
 
@@ -47,15 +48,15 @@ func insertEvents(ctx context.Context, tx Tx, events []OutcomeEvent) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO events (id, command_id, tenant, number, type, at, sequence, actor, data)
 		SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::int[], $5::text[], $6::timestamptz[], $7::int[], $8::text[], $9::json[])`,
-		column(events, func(e OutcomeEvent) uuid.UUID { return e.ID }),
-		column(events, func(e OutcomeEvent) uuid.UUID { return e.CommandID }),
-		column(events, func(e OutcomeEvent) string { return e.Tenant }),
-		column(events, func(e OutcomeEvent) int32 { return int32(e.Number) }),
-		column(events, func(e OutcomeEvent) string { return e.Type }),
-		column(events, func(e OutcomeEvent) time.Time { return e.At }),
-		column(events, func(e OutcomeEvent) int32 { return int32(e.Sequence) }),
-		column(events, func(e OutcomeEvent) string { return e.Actor }),
-		column(events, func(e OutcomeEvent) string { return string(e.Data) }))
+		postgres.Column(events, func(e OutcomeEvent) uuid.UUID { return e.ID }),
+		postgres.Column(events, func(e OutcomeEvent) uuid.UUID { return e.CommandID }),
+		postgres.Column(events, func(e OutcomeEvent) string { return e.Tenant }),
+		postgres.Column(events, func(e OutcomeEvent) int32 { return int32(e.Number) }),
+		postgres.Column(events, func(e OutcomeEvent) string { return e.Type }),
+		postgres.Column(events, func(e OutcomeEvent) time.Time { return e.At }),
+		postgres.Column(events, func(e OutcomeEvent) int32 { return int32(e.Sequence) }),
+		postgres.Column(events, func(e OutcomeEvent) string { return e.Actor }),
+		postgres.Column(events, func(e OutcomeEvent) string { return string(e.Data) }))
 	if err != nil {
 		return fmt.Errorf("write events: %w", err)
 	}

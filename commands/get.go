@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"executor/internal/postgres"
 	"executor/outcome"
 	"executor/upstreams"
 )
@@ -190,7 +191,7 @@ func (s *Store) results(ctx context.Context, done []commandRow) (map[uuid.UUID]R
 			SELECT * FROM findings f
 			WHERE f.command_id = a.command_id AND f.attempt_number = a.number AND f.source = 'late_evidence'
 			ORDER BY f.id DESC LIMIT 1) f ON true`,
-		column(done, func(r commandRow) uuid.UUID { return r.ID }), column(done, func(r commandRow) int32 { return int32(r.Outcome.Attempt) }))
+		postgres.Column(done, func(r commandRow) uuid.UUID { return r.ID }), postgres.Column(done, func(r commandRow) int32 { return int32(r.Outcome.Attempt) }))
 	if err != nil {
 		return nil, fmt.Errorf("read results: %w", err)
 	}

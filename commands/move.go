@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/riverqueue/river"
 
+	"executor/internal/postgres"
 	"executor/outcome"
 )
 
@@ -113,19 +114,19 @@ func (m Move) check() error {
 // moveColumns are $1 to $11 of Move's UPDATE, a slice each.
 func moveColumns(moves []Move) []any {
 	return []any{
-		column(moves, func(m Move) uuid.UUID { return m.Command.ID }),
-		column(moves, func(m Move) string { return string(m.Command.State) }),
-		column(moves, func(m Move) int32 { return int32(m.Command.Version) }),
-		column(moves, func(m Move) string { return string(m.To) }),
-		column(moves, func(m Move) int32 { return int32(m.Attempts) }),
-		column(moves, func(m Move) *time.Time { return onlyIf(m.To == outcome.StatePending, m.NextAttemptAt) }),
-		column(moves, func(m Move) *string {
+		postgres.Column(moves, func(m Move) uuid.UUID { return m.Command.ID }),
+		postgres.Column(moves, func(m Move) string { return string(m.Command.State) }),
+		postgres.Column(moves, func(m Move) int32 { return int32(m.Command.Version) }),
+		postgres.Column(moves, func(m Move) string { return string(m.To) }),
+		postgres.Column(moves, func(m Move) int32 { return int32(m.Attempts) }),
+		postgres.Column(moves, func(m Move) *time.Time { return onlyIf(m.To == outcome.StatePending, m.NextAttemptAt) }),
+		postgres.Column(moves, func(m Move) *string {
 			return onlyIf(m.To == outcome.StatePending && m.WaitFor != "", string(m.WaitFor))
 		}),
-		column(moves, func(m Move) *time.Time { return m.BlockedUntil }),
-		column(moves, Move.outcomeColumn),
-		column(moves, Move.phaseColumn),
-		column(moves, func(m Move) time.Time { return m.Command.Now }),
+		postgres.Column(moves, func(m Move) *time.Time { return m.BlockedUntil }),
+		postgres.Column(moves, Move.outcomeColumn),
+		postgres.Column(moves, Move.phaseColumn),
+		postgres.Column(moves, func(m Move) time.Time { return m.Command.Now }),
 	}
 }
 

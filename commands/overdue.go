@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"executor/internal/postgres"
 	"executor/outcome"
 )
 
@@ -39,7 +40,7 @@ func (s *Store) CloseOverdue(ctx context.Context) (int, error) {
 // closePending ends pending commands that a cancel or the deadline stops, by
 // what their attempts say.
 func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, by outcome.DecidedBy, actor string) ([]Moved, error) {
-	history, err := s.History(ctx, tx, column(list, func(c Locked) uuid.UUID { return c.ID }))
+	history, err := s.History(ctx, tx, postgres.Column(list, func(c Locked) uuid.UUID { return c.ID }))
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ import (
 	"executor/attempts"
 	"executor/commands"
 	"executor/internal/egress"
+	"executor/internal/postgres"
 	"executor/upstreams"
 )
 
@@ -69,26 +70,16 @@ func serve(ctx context.Context, config Config, log *slog.Logger, getenv func(str
 	if err != nil {
 		return err
 	}
-	defer leave(pool)
+	defer func() {
+		bound, cancel := context.WithTimeout(context.Background(), lastWords)
+		defer cancel()
+		postgres.Leave(bound, pool)
+	}()
 	p, err := openProcess(ctx, config, log, getenv, pool)
 	if err != nil {
 		return err
 	}
 	return p.run(ctx)
-}
-
-// leave closes the pool. It does not wait long for connections on which a silent
-// database keeps somebody: they end with the process.
-func leave(pool *pgxpool.Pool) {
-	closed := make(chan struct{})
-	go func() {
-		pool.Close()
-		close(closed)
-	}()
-	select {
-	case <-closed:
-	case <-time.After(lastWords):
-	}
 }
 
 // process is everything of one serving process between its listeners and the
