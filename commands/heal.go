@@ -58,18 +58,35 @@ func (s *Store) Heal(ctx context.Context) (int, error) {
 	return n, err
 }
 
+// stranded is the condition of a command c, in SQL, whose claim and whose job are
+// both worth nothing; $1 is LiveJobStates.
+const stranded = `
+	c.state = 'pending'
+	AND NOT EXISTS (SELECT FROM leases l WHERE l.epoch = c.claimed_by AND l.ended_at IS NULL)
+	AND NOT EXISTS (
+		SELECT FROM river_job j WHERE j.id = c.job_id AND j.state = ANY($1::river_job_state[])
+			AND (j.state <> 'running' OR EXISTS (
+				SELECT FROM leases l WHERE l.instance = j.attempted_by[array_upper(j.attempted_by, 1)] AND l.ended_at IS NULL)))`
+
+// healBetween locks first and looks once more then: another healer may have given
+// a command its job after the first statement began, and that statement finds the
+// new row of the command, not the new row of the queue.
 func (s *Store) healBetween(ctx context.Context, tx Tx, after, until time.Time) (int, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT `+lockedColumns+` FROM commands c
-		WHERE c.state = 'pending' AND c.next_attempt_at > $3 AND c.next_attempt_at <= $4
-			AND NOT EXISTS (SELECT FROM leases l WHERE l.epoch = c.claimed_by AND l.ended_at IS NULL)
-			AND NOT EXISTS (
-				SELECT FROM river_job j WHERE j.id = c.job_id AND j.state = ANY($1::river_job_state[])
-					AND (j.state <> 'running' OR EXISTS (
-						SELECT FROM leases l WHERE l.instance = j.attempted_by[array_upper(j.attempted_by, 1)] AND l.ended_at IS NULL)))
+		SELECT c.id FROM commands c
+		WHERE `+stranded+` AND c.next_attempt_at > $3 AND c.next_attempt_at <= $4
 		ORDER BY c.next_attempt_at LIMIT $2 FOR UPDATE OF c SKIP LOCKED`, LiveJobStates(), healBatch, after, until)
 	if err != nil {
-		return 0, fmt.Errorf("find stranded commands: %w", err)
+		return 0, fmt.Errorf("lock stranded commands: %w", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil || len(ids) == 0 {
+		return 0, err
+	}
+	rows, err = tx.Query(ctx, `
+		SELECT `+lockedColumns+` FROM commands c WHERE c.id = ANY($2) AND `+stranded, LiveJobStates(), ids)
+	if err != nil {
+		return 0, fmt.Errorf("read stranded commands: %w", err)
 	}
 	return s.requeue(ctx, tx, rows)
 }
