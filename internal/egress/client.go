@@ -1,0 +1,85 @@
+package egress
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"time"
+)
+
+// ClientConfig says whom an HTTP client may reach, and how.
+type ClientConfig struct {
+	Dialer      *Dialer
+	Allow       []netip.Prefix // permitted besides public addresses
+	Proxy       *url.URL       // nil = none; the environment's is never used
+	TLS         *tls.Config
+	Connect     time.Duration // 0 = no bound of its own
+	Handshake   time.Duration // of TLS
+	Header      time.Duration // from the whole request to the response header
+	HeaderBytes int64
+	// Admit may refuse a connection that was made, nil = all are right.
+	Admit func(net.Conn) error
+}
+
+// NewClient makes a client for single requests that have no effect or may be
+// repeated: a new connection each, HTTP/1.1, no redirect followed, nothing
+// decompressed, every address checked where it is dialled. Commands are not sent
+// with it.
+func NewClient(c ClientConfig) *http.Client {
+	config := c.TLS.Clone()
+	if config == nil {
+		config = &tls.Config{}
+	}
+	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
+	transport := &http.Transport{
+		TLSClientConfig:        config,
+		DisableCompression:     true,
+		DisableKeepAlives:      true, // a new connection cannot be stale
+		MaxResponseHeaderBytes: c.HeaderBytes,
+		TLSHandshakeTimeout:    c.Handshake,
+		ResponseHeaderTimeout:  c.Header,
+		DialContext:            c.dial,
+	}
+	if c.Proxy != nil {
+		transport.Proxy = http.ProxyURL(c.Proxy)
+	}
+	return &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+func (c ClientConfig) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if c.Connect > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.Connect)
+		defer cancel()
+	}
+	conn, err := c.Dialer.Dial(ctx, network, address, c.Allow)
+	if err != nil || c.Admit == nil {
+		return conn, err
+	}
+	if err := c.Admit(conn); err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// ErrTooLarge: a body is larger than what is read of it.
+var ErrTooLarge = errors.New("the body is larger than the limit")
+
+// ReadBody reads a response body up to limit bytes. Of a larger one it returns
+// the beginning and ErrTooLarge.
+func ReadBody(body io.Reader, limit int64) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if int64(len(data)) > limit {
+		return data[:limit], ErrTooLarge
+	}
+	return data, err
+}
