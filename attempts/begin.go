@@ -128,7 +128,7 @@ func (s *Store) mayBegin(ctx context.Context, sc *scene, start Start) (verdict, 
 		return verdict{}, err
 	}
 	past := sc.history[c.ID]
-	facts := commands.FactsOf(terms, c, past)
+	facts := commands.FactsBefore(terms, c, past)
 	facts.Draining = s.draining()
 	switch d := outcome.MayStart(facts); d.Verdict {
 	case outcome.VerdictRetry:

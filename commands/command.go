@@ -110,6 +110,7 @@ type Reconciliation struct {
 	Lookups      int
 	NextLookupAt *time.Time
 	AbsentInARow int
+	Assignee     string // who has taken it on
 }
 
 // Priority orders the commands of one upstream that wait for a permit.

@@ -23,23 +23,32 @@ type OutcomeEvent struct {
 	At            time.Time
 	Sequence      int
 	Actor         string
-	PreviousState outcome.State
+	PreviousState outcome.State // of the outcome before; "" for the first
 	Data          json.RawMessage
+
+	Hold time.Duration // nobody is told before; a later outcome drops it then
 }
 
 // EventType is the type of the event that announces a final state.
 func EventType(state outcome.State) string { return "command." + string(state) }
 
+// EventCorrected is the type of the event that announces a person's correction.
+const EventCorrected = "command.corrected"
+
 func newOutcomeEvent(m Move) OutcomeEvent {
 	stored := newStoredOutcome(m)
 	data := encodeJSON(struct {
 		storedOutcome
-		PreviousState outcome.State `json:"previous_state"`
-	}{stored, m.Command.State})
+		PreviousState *outcome.State `json:"previous_state"` // null for the first
+	}{stored, onlyIf(m.Command.Announced != "", m.Command.Announced)})
+	kind := EventType(m.To)
+	if m.Correction {
+		kind = EventCorrected
+	}
 	return OutcomeEvent{
 		ID: uuid.Must(uuid.NewV7()), CommandID: m.Command.ID, Tenant: m.Command.Tenant, Number: m.Command.Version + 1,
-		Type: EventType(m.To), At: m.Command.Now, Sequence: stored.Sequence, Actor: m.Actor,
-		PreviousState: m.Command.State, Data: json.RawMessage(data),
+		Type: kind, At: m.Command.Now, Sequence: stored.Sequence, Actor: m.Actor,
+		PreviousState: m.Command.Announced, Data: json.RawMessage(data),
 	}
 }
 
@@ -98,6 +107,14 @@ func (s *Store) Events(ctx context.Context, tenant string, id uuid.UUID) ([]Even
 			SELECT 2, id::int, NULL, 'evidence.late', at, 0, actor, json_build_object('attempt', attempt_number, 'evidence', evidence,
 				'category', category, 'answer', nullif(answer, ''), 'status', nullif(status, 0), 'effect', effect)
 			FROM findings WHERE tenant = $1 AND command_id = $2 AND source = 'late_evidence'
+			UNION ALL
+			SELECT 2, id::int, NULL, 'evidence.' || source, at, 0, actor, json_build_object('finding', finding, 'status', nullif(status, 0),
+				'reference', nullif(reference, ''), 'code', nullif(code, ''), 'message', nullif(message, ''), 'effect', effect)
+			FROM findings WHERE tenant = $1 AND command_id = $2 AND source <> 'late_evidence'
+			UNION ALL
+			SELECT 2, id::int, NULL, 'lookup.ended', ended_at, 0, instance, json_build_object('round', round, 'question', question,
+				'finding', finding, 'counts', counts, 'status', nullif(status, 0), 'category', nullif(category, ''), 'detail', nullif(detail, ''))
+			FROM lookups WHERE tenant = $1 AND command_id = $2
 		) account ORDER BY at, kind, number`, tenant, id)
 	if err != nil {
 		return nil, unavailable("read events", err)

@@ -84,6 +84,22 @@ func FactsOf(t Terms, c Locked, past []Past) outcome.Facts {
 	return f
 }
 
+// FactsBefore are the facts before an attempt. What allows one more attempt of a
+// command that had its outcome is for this attempt alone: after it the outcome
+// counts as delivered again, so that no other follows. An absence's resend keeps to
+// the policy's own number of attempts.
+func FactsBefore(t Terms, c Locked, past []Past) outcome.Facts {
+	f := FactsOf(t, c, past)
+	if c.Resend == "" {
+		return f
+	}
+	f.OutcomeDelivered = false
+	if c.Resend != ResendAbsence {
+		f.Retry.MaxAttempts = max(f.Retry.MaxAttempts, len(past)+1)
+	}
+	return f
+}
+
 func attemptsOf(past []Past) []outcome.Attempt {
 	attempts := make([]outcome.Attempt, len(past))
 	for i, p := range past {
@@ -112,22 +128,47 @@ func FinalOf(out outcome.Outcome, stopped outcome.Reason, by outcome.DecidedBy, 
 // Operation finds the operation of an accepted command in the version of its
 // profile that it pinned.
 func (s *Store) Operation(ctx context.Context, upstreamID int64, version int, name string) (*upstreams.Operation, error) {
+	op, _, err := s.operation(ctx, upstreamID, version, name)
+	return op, err
+}
+
+func (s *Store) operation(ctx context.Context, upstreamID int64, version int, name string) (*upstreams.Operation, *upstreams.Profile, error) {
 	p, err := s.upstreams.Profile(ctx, upstreamID, version)
 	if err != nil {
-		return nil, fmt.Errorf("profile version %d of upstream %d: %w", version, upstreamID, err)
+		return nil, nil, fmt.Errorf("profile version %d of upstream %d: %w", version, upstreamID, err)
 	}
 	op, ok := p.Operation(name)
 	if !ok {
-		return nil, fmt.Errorf("profile version %d of upstream %d has no operation %q", version, upstreamID, name)
+		return nil, nil, fmt.Errorf("profile version %d of upstream %d has no operation %q", version, upstreamID, name)
 	}
-	return op, nil
+	return op, p, nil
 }
 
 // Terms are what the rules ask of an accepted command's profile.
 type Terms struct {
-	Contract      outcome.Operation
-	Policy        outcome.Retry
+	Contract outcome.Operation
+	Policy   outcome.Retry
+
 	resultHeaders []string // those of the response that a result shows
+	deadline      time.Duration
+	schedule      outcome.Schedule // of lookups, where there are any
+	announceAfter *time.Duration
+}
+
+// announcePendingAfter is how long an unresolved outcome is held back where the
+// upstream accepted the command and can be asked: most such doubts end sooner.
+const announcePendingAfter = 30 * time.Second
+
+// hold is how long nobody is told of an unresolved outcome.
+func (t Terms) hold(reason outcome.OutcomeReason) time.Duration {
+	switch {
+	case t.announceAfter != nil:
+		return *t.announceAfter
+	case reason == outcome.OutcomeReasonRemotePending && t.Contract.HasLookup:
+		return announcePendingAfter
+	default:
+		return 0
+	}
 }
 
 // Terms are those of the version that the command pinned. A profile that can no
@@ -138,7 +179,7 @@ func (s *Store) Terms(ctx context.Context, c Locked) (Terms, error) {
 }
 
 func (s *Store) terms(ctx context.Context, upstreamID int64, version int, operation string) (Terms, error) {
-	op, err := s.Operation(ctx, upstreamID, version, operation)
+	op, profile, err := s.operation(ctx, upstreamID, version, operation)
 	var unreadable *upstreams.ParseError
 	switch {
 	case errors.As(err, &unreadable):
@@ -146,6 +187,13 @@ func (s *Store) terms(ctx context.Context, upstreamID int64, version int, operat
 	case err != nil:
 		return Terms{}, err
 	default:
-		return Terms{op.Contract(), op.Policy(), op.Result.Headers}, nil
+		t := Terms{
+			Contract: op.Contract(), Policy: op.Policy(), resultHeaders: op.Result.Headers, deadline: profile.Deadline,
+			announceAfter: profile.AnnounceUnresolvedAfter,
+		}
+		if len(op.Lookups) > 0 {
+			t.schedule = outcome.Schedule(op.Lookups[0].Schedule)
+		}
+		return t, nil
 	}
 }

@@ -42,6 +42,13 @@ type commandRow struct {
 	WireKey           string
 	PausedAt          *time.Time
 	ThrottledUntil    *time.Time
+	Resend            Resend
+	Phase             string
+	Doubt             bool // there is a row of doubts
+	Lookups           int
+	NextLookupAt      *time.Time
+	Absents           int
+	Assignee          string
 	Frozen            bool
 	Deployment        string // that the data belongs to
 	Now               time.Time
@@ -51,12 +58,15 @@ const selectCommands = `
 	SELECT c.id, c.tenant, c.idempotency_key, c.upstream_id, u.name AS upstream, c.operation, c.profile_version, c.state,
 		c.version, c.sequence, c.priority, c.created_at, c.deadline, c.not_before, c.next_attempt_at, c.wait_for, c.attempts,
 		c.cancel_requested_at, c.finalized_at, c.outcome, r.metadata, r.key_in, r.key_name, r.wire_key,
-		u.paused_at, u.throttled_until,
+		u.paused_at, u.throttled_until, coalesce(c.resend, '') AS resend, coalesce(c.phase, '') AS phase,
+		d.command_id IS NOT NULL AS doubt, coalesce(d.lookups, 0) AS lookups, d.next_at AS next_lookup_at,
+		coalesce(d.absents, 0) AS absents, coalesce(d.assignee, '') AS assignee,
 		coalesce((SELECT frozen_at IS NOT NULL FROM deployment), false) AS frozen,
 		coalesce((SELECT id FROM deployment), '') AS deployment, clock_timestamp() AS now
 	FROM commands c
 	JOIN command_requests r ON r.command_id = c.id
-	JOIN upstreams u ON u.id = c.upstream_id `
+	JOIN upstreams u ON u.id = c.upstream_id
+	LEFT JOIN doubts d ON d.command_id = c.id `
 
 // Get reads one command of a tenant. Another tenant's id is ErrNotFound.
 func (s *Store) Get(ctx context.Context, tenant string, id uuid.UUID) (Command, error) {
@@ -145,14 +155,34 @@ func (s *Store) complete(ctx context.Context, r commandRow, around surroundings)
 		result := around.results[r.ID]
 		result.Headers = onlyHeaders(result.Headers, terms.resultHeaders)
 		c.Outcome = r.Outcome.view(result)
-		if r.Outcome.State == outcome.StateUnresolved {
-			c.Reconciliation = &Reconciliation{Phase: string(r.Outcome.NextAction)}
-		}
 	}
+	c.Reconciliation = r.reconciliation()
 	if r.State == outcome.StatePending {
 		c.Waiting, err = s.waiting(ctx, r, around.open)
 	}
 	return c, err
+}
+
+// PhaseClosed is the phase of a doubt that is settled; the others are next actions.
+const PhaseClosed = "closed"
+
+// reconciliation is where the doubt stands, if there ever was one.
+func (r commandRow) reconciliation() *Reconciliation {
+	if !r.Doubt && r.Phase == "" {
+		return nil
+	}
+	rec := &Reconciliation{
+		Phase: r.Phase, Lookups: r.Lookups, NextLookupAt: r.NextLookupAt, AbsentInARow: r.Absents, Assignee: r.Assignee,
+	}
+	switch {
+	case r.State.Absorbing():
+		rec.Phase = PhaseClosed
+	case r.Resend == ResendOperator:
+		rec.Phase = string(outcome.NextActionReview)
+	case r.Phase == "": // sent once more, by a confirmed absence or to ask by a repeat
+		rec.Phase = string(outcome.NextActionLookup)
+	}
+	return rec
 }
 
 // attemptsSoFar are the ended attempts and, while one is open, what would be known

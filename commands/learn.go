@@ -14,8 +14,9 @@ import (
 
 // Knowledge is what came by another way than an attempt's own finish.
 type Knowledge struct {
-	Source      outcome.DecidedBy // late_evidence; lookups, notices and people use the same door
+	Source      outcome.DecidedBy // late_evidence, lookup, notice, report or operator
 	Actor       string            // instance or person
+	Finding     outcome.Finding   // about the command as a whole; "" for late evidence of one attempt
 	Attempt     int               // the attempt it belongs to; late evidence always has one
 	Evidence    outcome.Evidence
 	Category    outcome.Category
@@ -39,9 +40,11 @@ const (
 	EffectConflict Effect = "conflict" // it contradicts an absorbed state: only a person changes that
 )
 
-// Learn takes new knowledge about a command: it is written down in any case,
-// laid over its own attempt, and moves the command where the rules say so. An
-// absorbed state is never changed; what contradicts it becomes a conflict.
+// Learn takes new knowledge about a command: it is written down in any case and
+// moves the command where the rules say so. Late evidence is laid over its own
+// attempt; a finding speaks of the command as a whole, and an absence has to be
+// confirmed before it is passed on. An absorbed state is never changed; what
+// contradicts it becomes a conflict.
 func (s *Store) Learn(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) (Effect, []Moved, error) {
 	locked, err := s.Lock(ctx, tx, []uuid.UUID{id})
 	if err != nil {
@@ -51,6 +54,26 @@ func (s *Store) Learn(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) (Ef
 	if !ok {
 		return "", nil, fmt.Errorf("learn about command %s: %w", id, ErrNotFound)
 	}
+	if k.Finding != "" {
+		return s.learnFinding(ctx, tx, c, k)
+	}
+	return s.learnLate(ctx, tx, c, k)
+}
+
+// learnFinding takes what a lookup, a notice, a report or a person found.
+func (s *Store) learnFinding(ctx context.Context, tx Tx, c Locked, k Knowledge) (Effect, []Moved, error) {
+	effect, final := weighFinding(c, k)
+	if effect == EffectSettled && k.Finding == outcome.FindingAbsent {
+		if err := settle(ctx, tx, c.ID, string(k.Source)); err != nil {
+			return "", nil, err
+		}
+	}
+	return s.take(ctx, tx, c, k, effect, final)
+}
+
+// learnLate takes what the process of an attempt that others closed saw of it.
+func (s *Store) learnLate(ctx context.Context, tx Tx, c Locked, k Knowledge) (Effect, []Moved, error) {
+	id := c.ID
 	if effect, known, err := reported(ctx, tx, id, k); known || err != nil {
 		return effect, nil, err
 	}
@@ -71,6 +94,11 @@ func (s *Store) Learn(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) (Ef
 	}
 	past = overlay(past, k)
 	effect, final := weigh(c, FactsOf(terms, c, past), past, k)
+	return s.take(ctx, tx, c, k, effect, final)
+}
+
+// take writes knowledge down together with its effect.
+func (s *Store) take(ctx context.Context, tx Tx, c Locked, k Knowledge, effect Effect, final *Final) (Effect, []Moved, error) {
 	if err := insertFinding(ctx, tx, c, k, effect); err != nil {
 		return "", nil, err
 	}
@@ -79,8 +107,8 @@ func (s *Store) Learn(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) (Ef
 		return effect, moved, err
 	}
 	// It shows in the decision record, whatever it changes.
-	if _, err := tx.Exec(ctx, `UPDATE commands SET version = version + 1, attempts = $2 WHERE id = $1`, id, c.Attempts); err != nil {
-		return "", nil, fmt.Errorf("learn about command %s: %w", id, err)
+	if _, err := tx.Exec(ctx, `UPDATE commands SET version = version + 1, attempts = $2 WHERE id = $1`, c.ID, c.Attempts); err != nil {
+		return "", nil, fmt.Errorf("learn about command %s: %w", c.ID, err)
 	}
 	if effect == EffectConflict {
 		return effect, nil, s.recordConflict(ctx, tx, c, k)
@@ -147,9 +175,9 @@ func (k Knowledge) reason() outcome.Reason {
 	switch {
 	case k.Evidence == outcome.EvidenceNotSent:
 		return outcome.ReasonNotSent
-	case k.Answer == outcome.AnswerApplied:
+	case k.Answer == outcome.AnswerApplied, k.Finding == outcome.FindingApplied:
 		return outcome.ReasonApplied
-	case k.Answer == outcome.AnswerRefused:
+	case k.Answer == outcome.AnswerRefused, k.Finding == outcome.FindingRefused:
 		return outcome.ReasonRefused
 	default:
 		return outcome.ReasonStatus(k.Status)
@@ -198,10 +226,10 @@ func insertFinding(ctx context.Context, tx Tx, c Locked, k Knowledge, effect Eff
 	}
 	_, err := tx.Exec(ctx, `
 		INSERT INTO findings (command_id, tenant, at, source, actor, attempt_number, evidence, category, answer, status,
-			retry_after, reference, code, message, observation, body, effect)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
+			retry_after, reference, code, message, observation, body, effect, finding)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
 		c.ID, c.Tenant, c.Now, k.Source, k.Actor, attempt, k.Evidence, k.Category, k.Answer, k.Status,
-		CleanText(k.RetryAfter), CleanText(k.Reference), CleanText(k.Code), CleanText(k.Message), string(observation), k.Body, effect)
+		CleanText(k.RetryAfter), CleanText(k.Reference), CleanText(k.Code), CleanText(k.Message), string(observation), k.Body, effect, k.Finding)
 	if err != nil {
 		return fmt.Errorf("record finding about command %s: %w", c.ID, err)
 	}
@@ -212,10 +240,10 @@ func insertFinding(ctx context.Context, tx Tx, c Locked, k Knowledge, effect Eff
 // has grown for it.
 func (s *Store) recordConflict(ctx context.Context, tx Tx, c Locked, k Knowledge) error {
 	data, _ := json.Marshal(map[string]any{ // strings and numbers always encode
-		"state": c.State, "source": k.Source, "attempt": k.Attempt, "answer": k.Answer, "status": k.Status,
+		"state": c.State, "source": k.Source, "attempt": k.Attempt, "answer": k.Answer, "status": k.Status, "finding": k.Finding,
 	})
 	s.log.Error("evidence contradicts a final state", "command_id", c.ID, "state", c.State, "source", k.Source,
-		"attempt", k.Attempt, "answer", k.Answer, "status", k.Status)
+		"attempt", k.Attempt, "answer", k.Answer, "finding", k.Finding, "status", k.Status)
 	return insertEvent(ctx, tx, OutcomeEvent{
 		CommandID: c.ID, Tenant: c.Tenant, Number: c.Version + 1, Type: "command.conflict", At: c.Now, Actor: k.Actor, Data: data,
 	})

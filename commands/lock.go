@@ -29,12 +29,26 @@ type Locked struct {
 	Attempts          int
 	BlockedUntil      *time.Time
 	CancelRequestedAt *time.Time
-	Now               time.Time // of the database
+	Resend            Resend         // set: it may be sent once more, and why
+	Phase             string         // lookup | review; unresolved only
+	Announced         outcome.State  // of the last outcome; "" before the first
+	StoppedBy         outcome.Reason // of the last outcome
+	Now               time.Time      // of the database
 }
+
+// Resend is what allows one more attempt of a command that was unresolved.
+type Resend string
+
+const (
+	ResendAbsence  Resend = "absence"  // lookups confirmed that nothing arrived
+	ResendReplay   Resend = "replay"   // the upstream is asked by repeating, under a key that lives
+	ResendOperator Resend = "operator" // a person authorised it
+)
 
 const lockedColumns = `id, tenant, upstream_id, operation, profile_version, state, version, sequence, priority,
 	created_at, deadline, next_attempt_at, wait_for, attempts, blocked_until, cancel_requested_at,
-	clock_timestamp() AS now`
+	coalesce(resend, '') AS resend, coalesce(phase, '') AS phase, coalesce(outcome ->> 'state', '') AS announced,
+	coalesce(outcome ->> 'stopped_by', '') AS stopped_by, clock_timestamp() AS now`
 
 const lockSQL = `SELECT ` + lockedColumns + ` FROM commands WHERE id = ANY($1) ORDER BY id FOR UPDATE`
 

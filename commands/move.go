@@ -22,10 +22,13 @@ type Move struct {
 	NextAttemptAt time.Time
 	WaitFor       WaitFor
 	BlockedUntil  *time.Time // a lost attempt may be under way until then; nil leaves it
+	Resend        Resend     // from unresolved: why it may be sent once more
+	Deadline      *time.Time // nil leaves it
 
 	// To a final state.
-	Outcome *Final
-	Actor   string
+	Outcome    *Final
+	Actor      string
+	Correction bool // a person changes an absorbed state
 }
 
 // Final is an outcome to be announced.
@@ -71,11 +74,14 @@ func (s *Store) Move(ctx context.Context, tx Tx, moves []Move) ([]Moved, error) 
 	if err != nil {
 		return nil, err
 	}
+	if err := s.followUp(ctx, tx, moves); err != nil {
+		return nil, err
+	}
 	tag, err := tx.Exec(ctx, `
 		UPDATE commands c SET
 			state = m.state,
 			version = c.version + 1,
-			sequence = c.sequence + CASE WHEN m.outcome IS NULL THEN 0 ELSE 1 END,
+			sequence = m.sequence,
 			attempts = m.attempts,
 			next_attempt_at = m.next_attempt_at,
 			wait_for = m.wait_for,
@@ -84,10 +90,12 @@ func (s *Store) Move(ctx context.Context, tx Tx, moves []Move) ([]Moved, error) 
 			job_id = m.job_id,
 			outcome = coalesce(m.outcome, c.outcome),
 			phase = m.phase,
+			resend = m.resend,
+			deadline = coalesce(m.deadline, c.deadline),
 			finalized_at = CASE WHEN m.outcome IS NULL THEN NULL ELSE m.at END
 		FROM unnest($1::uuid[], $2::text[], $3::int[], $4::text[], $5::int[], $6::timestamptz[], $7::text[], $8::timestamptz[],
-			$9::json[], $10::text[], $11::timestamptz[], $12::bigint[])
-			AS m(id, from_state, version, state, attempts, next_attempt_at, wait_for, blocked_until, outcome, phase, at, job_id)
+			$9::json[], $10::text[], $11::timestamptz[], $12::int[], $13::text[], $14::timestamptz[], $15::bigint[])
+			AS m(id, from_state, version, state, attempts, next_attempt_at, wait_for, blocked_until, outcome, phase, at, sequence, resend, deadline, job_id)
 		WHERE c.id = m.id AND c.state = m.from_state AND c.version = m.version`,
 		append(moveColumns(moves), jobs)...)
 	if err != nil {
@@ -102,7 +110,7 @@ func (s *Store) Move(ctx context.Context, tx Tx, moves []Move) ([]Moved, error) 
 // check refuses what no caller may ask for.
 func (m Move) check() error {
 	switch {
-	case !outcome.CanMove(m.Command.State, m.To):
+	case m.Correction && !outcome.CanCorrect(m.Command.State, m.To), !m.Correction && !outcome.CanMove(m.Command.State, m.To):
 		return fmt.Errorf("move command %s from %s to %s: not a legal transition", m.Command.ID, m.Command.State, m.To)
 	case (m.Outcome != nil) != m.To.Final(), m.Outcome != nil && m.Outcome.State != m.To:
 		return fmt.Errorf("move command %s to %s: a final state and its outcome go together", m.Command.ID, m.To)
@@ -111,7 +119,7 @@ func (m Move) check() error {
 	}
 }
 
-// moveColumns are $1 to $11 of Move's UPDATE, a slice each.
+// moveColumns are $1 to $14 of Move's UPDATE, a slice each.
 func moveColumns(moves []Move) []any {
 	return []any{
 		postgres.Column(moves, func(m Move) uuid.UUID { return m.Command.ID }),
@@ -127,7 +135,35 @@ func moveColumns(moves []Move) []any {
 		postgres.Column(moves, Move.outcomeColumn),
 		postgres.Column(moves, Move.phaseColumn),
 		postgres.Column(moves, func(m Move) time.Time { return m.Command.Now }),
+		postgres.Column(moves, func(m Move) int32 { return int32(m.sequence()) }),
+		postgres.Column(moves, Move.resendColumn),
+		postgres.Column(moves, func(m Move) *time.Time { return m.Deadline }),
 	}
+}
+
+// announces reports whether the move brings an outcome that the caller is told.
+// A replay that leaves the doubt as it was brings none: it was a question.
+func (m Move) announces() bool {
+	return m.Outcome != nil && !(m.To == outcome.StateUnresolved && m.Command.Resend == ResendReplay)
+}
+
+// sequence is the command's after the move.
+func (m Move) sequence() int {
+	if m.announces() {
+		return m.Command.Sequence + 1
+	}
+	return m.Command.Sequence
+}
+
+// resendColumn keeps what allows the attempt until an outcome follows it.
+func (m Move) resendColumn() *string {
+	if m.Outcome != nil {
+		return nil
+	}
+	if m.Resend != "" {
+		return new(string(m.Resend))
+	}
+	return onlyIf(m.Command.Resend != "", string(m.Command.Resend))
 }
 
 func (m Move) outcomeColumn() *string {
@@ -178,9 +214,18 @@ func (s *Store) enqueue(ctx context.Context, tx Tx, moves []Move) ([]*int64, err
 func (s *Store) announce(ctx context.Context, tx Tx, moves []Move) error {
 	var events []OutcomeEvent
 	for _, m := range moves {
-		if m.Outcome != nil {
-			events = append(events, newOutcomeEvent(m))
+		if !m.announces() {
+			continue
 		}
+		e := newOutcomeEvent(m)
+		if m.To == outcome.StateUnresolved {
+			terms, err := s.Terms(ctx, m.Command)
+			if err != nil {
+				return err
+			}
+			e.Hold = terms.hold(m.Outcome.Reason)
+		}
+		events = append(events, e)
 	}
 	if len(events) == 0 {
 		return nil

@@ -30,7 +30,7 @@ func newStoredOutcome(m Move) storedOutcome {
 	f := m.Outcome
 	return storedOutcome{
 		State: m.To, Reason: f.Reason, StoppedBy: f.StoppedBy, DecidedBy: f.DecidedBy, DecidedAt: m.Command.Now.UTC(),
-		Sequence: m.Command.Sequence + 1, SafeToResubmit: f.SafeToResubmit, NextAction: f.NextAction,
+		Sequence: m.sequence(), SafeToResubmit: f.SafeToResubmit, NextAction: f.NextAction,
 		Incomplete: f.Incomplete, Attempt: f.Answer.Attempt, Status: f.Answer.Status,
 		Reference: CleanText(f.Answer.Reference), Code: CleanText(f.Answer.Code), Message: CleanText(f.Answer.Message),
 	}
