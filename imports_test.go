@@ -33,8 +33,11 @@ var apart = map[string][]string{
 	"migrations":           {},
 	"examples":             {}, // profiles
 	"internal/postgres":    {},
+	"internal/audit":       {"internal/postgres"},
+	"internal/due":         {},
 	"internal/egress":      {},
 	"internal/groupcommit": {},
+	"internal/seal":        {},
 	"internal/simulator":   {},
 	"internal/testkit":     {"internal/postgres", "migrations"},
 }

@@ -36,12 +36,15 @@ func enums(t *testing.T) map[string]enum {
 		"commands.state":             {list: words(outcome.States())},
 		"commands.wait_for":          {list: constantsOf(t, "commands", "WaitFor"), some: true}, // the others are not stored
 		"commands.phase":             {list: words(outcome.NextActions()), some: true},          // those that somebody has to take
+		"commands.resend":            {list: constantsOf(t, "commands", "Resend")},
 		"command_requests.body_kind": {list: words(outcome.Bodies())},
 		"attempts.evidence":          {list: words(outcome.Evidences())},
 		"attempts.answer":            {list: words(outcome.Answers()), none: true},
 		"attempts.boundary":          {list: words(outcome.Boundaries()), none: true},
 		"findings.source":            {list: words(outcome.Deciders()), some: true}, // those that bring knowledge
 		"findings.effect":            {list: constantsOf(t, "commands", "Effect")},
+		"findings.finding":           {list: words(outcome.Findings()), none: true},
+		"lookups.finding":            {list: words(outcome.Findings())},
 	}
 }
 
