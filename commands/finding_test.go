@@ -64,27 +64,6 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// in makes a command of the state.
-func (r *rig) in(t *testing.T, key string, state outcome.State) uuid.UUID {
-	t.Helper()
-	switch state {
-	case outcome.StatePending:
-		return r.after(t, key, "pay", state, lost)
-	case outcome.StateExecuting:
-		id := r.submit(t, submission(key, "pay")).ID
-		r.begin(t, id)
-		return id
-	case outcome.StateSuccess:
-		return r.after(t, key, "pay", state, applied)
-	case outcome.StateRejected:
-		return r.after(t, key, "pay", state, refused)
-	case outcome.StateCancelled:
-		return r.after(t, key, "pay", state, unsent)
-	default:
-		return r.after(t, key, "charge", state, lost)
-	}
-}
-
 // TestWhatAFindingGives: the outcome names its source, its reference or reason,
 // and what was announced before.
 func TestWhatAFindingGives(t *testing.T) {
@@ -101,7 +80,7 @@ func TestWhatAFindingGives(t *testing.T) {
 		{outcome.FindingAbsent, outcome.OutcomeReasonConfirmedAbsent, func(o *commands.Outcome) bool { return o.SafeToResubmit }},
 	}
 	for _, tt := range tests {
-		id := r.in(t, uuid.NewString(), outcome.StateUnresolved)
+		id := r.after(t, uuid.NewString(), "charge", outcome.StateUnresolved, lost)
 		if _, err := r.learn(t.Context(), id, found(tt.finding)); err != nil {
 			t.Fatal(err)
 		}
