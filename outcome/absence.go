@@ -73,8 +73,8 @@ const (
 // Settle weighs one finding, asked for at the moment asked. possibleUntil is the
 // last moment at which any attempt could still have been sent or under way. An
 // absent counts only from SettlesAfter later on, so that neither a late arrival
-// nor a lagging index is taken for nothing; what was seen once and is gone is no
-// absence.
+// nor a lagging index is taken for nothing. A pending starts the count anew; what
+// was seen once and is surely gone then is a contradiction and no absence.
 func Settle(f Finding, s Search, a Absence, possibleUntil, asked time.Time) Settlement {
 	open := Settlement{Search: s, Verdict: SettlementOpen}
 	switch f {
@@ -94,9 +94,6 @@ func Settle(f Finding, s Search, a Absence, possibleUntil, asked time.Time) Sett
 
 func settleAbsent(open Settlement, a Absence, possibleUntil, asked time.Time) Settlement {
 	s := open.Search
-	if s.Seen {
-		return Settlement{Search: s, Verdict: SettlementVanished}
-	}
 	if a.SettlesAfter <= 0 {
 		return open
 	}
@@ -108,8 +105,12 @@ func settleAbsent(open Settlement, a Absence, possibleUntil, asked time.Time) Se
 		open.NotBefore = counts
 		return open
 	}
-	s = Search{Absents: s.Absents + 1, LastAbsentAt: asked}
-	if s.Absents >= a.Confirmations {
+	s = Search{Seen: s.Seen, Absents: s.Absents + 1, LastAbsentAt: asked}
+	switch {
+	case s.Absents < a.Confirmations:
+	case s.Seen:
+		return Settlement{Search: s, Verdict: SettlementVanished}
+	default:
 		return Settlement{Search: s, Verdict: SettlementAbsent}
 	}
 	return Settlement{Search: s, Verdict: SettlementOpen, NotBefore: asked.Add(a.Spacing)}
