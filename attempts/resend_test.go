@@ -56,9 +56,10 @@ func TestAResendIsOneRequest(t *testing.T) {
 	}{
 		{"answered", func(w http.ResponseWriter) { reply(w, 201, paid) }, outcome.StateSuccess},
 		{"lost again", drop, outcome.StateUnresolved},
-		{"busy", func(w http.ResponseWriter) { reply(w, 429, "") }, outcome.StateUnresolved},
+		// The person found that nothing of the first arrived, and these did nothing.
+		{"busy", func(w http.ResponseWriter) { reply(w, 429, "") }, outcome.StateCancelled},
 		{"unavailable", func(w http.ResponseWriter) { reply(w, 503, "") }, outcome.StateUnresolved},
-		{"refused", func(w http.ResponseWriter) { reply(w, 422, "") }, outcome.StateUnresolved},
+		{"refused", func(w http.ResponseWriter) { reply(w, 422, "") }, outcome.StateRejected},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -86,13 +87,8 @@ func TestAResendIsOneRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := front.onceMore(t, id)
-			want := tt.want
-			if want == outcome.StateUnresolved && (tt.name == "busy" || tt.name == "refused") {
-				// the person found that nothing of the first arrived, and this one did nothing
-				want = map[string]outcome.State{"busy": outcome.StateCancelled, "refused": outcome.StateRejected}[tt.name]
-			}
-			if n := len(up.all()); c.State != want || n != 2 || c.Attempts != 2 {
-				t.Errorf("%s after %d requests and %d attempts, want %s after 2", c.State, n, c.Attempts, want)
+			if n := len(up.all()); c.State != tt.want || n != 2 || c.Attempts != 2 {
+				t.Errorf("%s after %d requests and %d attempts, want %s after 2", c.State, n, c.Attempts, tt.want)
 			}
 		})
 	}
