@@ -22,6 +22,9 @@ func (c *conn) serveAdmin(head *http.Request) (keep bool) {
 }
 
 func (s *Simulator) admin(head *http.Request, body []byte) answer {
+	if strings.HasPrefix(head.URL.Path, hooksPath) {
+		return s.adminHook(head, body)
+	}
 	switch head.Method + " " + head.URL.Path {
 	case "GET /":
 		return answer{status: http.StatusOK, body: []byte(Help("http://" + head.Host))}.with("Content-Type", "text/plain; charset=utf-8")
@@ -32,6 +35,16 @@ func (s *Simulator) admin(head *http.Request, body []byte) answer {
 		return answer{status: http.StatusNoContent}
 	case "GET /_ledger/effects":
 		return s.listEffects(head)
+	case "GET /_ledger/lookups":
+		return s.listLookups(head)
+	case "GET /_ledger/counts":
+		return jsonAnswer(http.StatusOK, s.Counts(head.URL.Query().Get("key")))
+	case "GET /_notices":
+		return listing(head, s.Notices(), s.droppedEntries())
+	case "PUT /_notices":
+		return s.putReceiver(body)
+	case "POST /_notices":
+		return s.postNotice(body)
 	case "GET /_behavior":
 		return s.listBehaviors()
 	case "PUT /_behavior":
@@ -40,13 +53,27 @@ func (s *Simulator) admin(head *http.Request, body []byte) answer {
 		_ = s.setBehaviors(nil, true)
 		return answer{status: http.StatusNoContent}
 	default:
-		return problem(http.StatusNotFound, "not_found", "There is no "+head.Method+" "+head.URL.Path+" here; GET / tells what there is.")
+		return nothingHere(head)
 	}
+}
+
+func nothingHere(head *http.Request) answer {
+	return problem(http.StatusNotFound, "not_found", "There is no "+head.Method+" "+head.URL.Path+" here; GET / tells what there is.")
 }
 
 func (s *Simulator) listRequests(head *http.Request) answer {
 	data := []Request{}
 	for _, r := range s.Requests(head.URL.Query().Get("key")) {
+		if hasPath(r.Path, head) {
+			data = append(data, r)
+		}
+	}
+	return listing(head, data, s.droppedEntries())
+}
+
+func (s *Simulator) listLookups(head *http.Request) answer {
+	data := []Request{}
+	for _, r := range s.Lookups(head.URL.Query().Get("key")) {
 		if hasPath(r.Path, head) {
 			data = append(data, r)
 		}

@@ -71,21 +71,22 @@ func (a answer) compressed(how string) answer {
 // encode is the whole response as bytes, with or without Connection: close.
 func (a answer) encode(closes bool) []byte {
 	var b bytes.Buffer
-	b.Write(a.encodeHead(closes))
+	b.Write(a.encodeHead(closes, len(a.body)))
 	if a.hasBody() {
 		b.Write(a.body)
 	}
 	return b.Bytes()
 }
 
-func (a answer) encodeHead(closes bool) []byte {
+// encodeHead tells the body's length unless it is negative.
+func (a answer) encodeHead(closes bool, length int) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\nDate: %s\r\n", a.status, http.StatusText(a.status), time.Now().UTC().Format(http.TimeFormat))
 	for _, h := range a.header {
 		fmt.Fprintf(&b, "%s: %s\r\n", h[0], h[1])
 	}
-	if a.hasBody() {
-		fmt.Fprintf(&b, "Content-Length: %d\r\n", len(a.body))
+	if a.hasBody() && length >= 0 {
+		fmt.Fprintf(&b, "Content-Length: %d\r\n", length)
 	}
 	if closes {
 		b.WriteString("Connection: close\r\n")

@@ -49,7 +49,7 @@ func (c *conn) serveOne() (keep bool) {
 		return false
 	}
 	c.meter.limit = c.meter.seen + bodyBytes
-	if strings.HasPrefix(head.URL.Path, "/_") || (head.URL.Path == "/" && head.Method == http.MethodGet) {
+	if strings.HasPrefix(head.URL.Path, "/_") && !isDelivery(head) || (head.URL.Path == "/" && head.Method == http.MethodGet) {
 		return c.serveAdmin(head)
 	}
 	return newExchange(c, head).run()
@@ -64,7 +64,7 @@ func (c *conn) brokenHead(err error) {
 	method, rest, _ := strings.Cut(line, " ")
 	path, _, _ := strings.Cut(rest, " ")
 	now := time.Now()
-	rec := &Request{Time: now, Connection: c.number, Method: method, Path: path, Headers: withoutCredentials(headers), Key: keyOf(headers), EndedAt: &now}
+	rec := &Request{Kind: KindCommand, Time: now, Connection: c.number, Method: method, Path: path, Headers: withoutCredentials(headers), Key: keyOf(headers), EndedAt: &now}
 	if c.meter.err == nil { // the client waits for an answer to what it sent wrong
 		wire := problem(http.StatusBadRequest, "malformed_request", err.Error()).encode(true)
 		rec.Status, rec.AnswerBytes = http.StatusBadRequest, int64(len(wire))

@@ -37,10 +37,17 @@ type fields struct {
 }
 
 func newExchange(c *conn, head *http.Request) *exchange {
-	return &exchange{sim: c.sim, conn: c, head: head, rec: &Request{
-		Time: time.Now(), Connection: c.number, Method: head.Method, Path: head.URL.RequestURI(),
+	x := &exchange{sim: c.sim, conn: c, head: head, rec: &Request{
+		Kind: kindOf(head), Time: time.Now(), Connection: c.number, Method: head.Method, Path: head.URL.RequestURI(),
 		Headers: withoutCredentials(head.Header), Key: cmp.Or(keyOf(head.Header), head.URL.Query().Get("idempotency_key")), Reference: head.Header.Get("Sim-Reference"),
 	}}
+	switch x.rec.Kind {
+	case KindLookup:
+		x.rec.About = x.about()
+	case KindHook:
+		x.rec.Key = head.Header.Get("Webhook-Id")
+	}
+	return x
 }
 
 // run answers the request and says whether the connection goes on.
@@ -54,6 +61,7 @@ func (x *exchange) run() (keep bool) {
 		err = x.chooseByBody()
 	}
 	x.countAttempt()
+	x.expectQuestions()
 	if err != nil {
 		return x.reply(problem(http.StatusBadRequest, "unknown_behavior", err.Error()))
 	}
@@ -64,10 +72,17 @@ func (x *exchange) run() (keep bool) {
 	return keep
 }
 
-// chooseByHead takes the behaviour from the header, else from the path, and says
-// whether the answer must come before the body is read.
+// chooseByHead takes the behaviour from the header, else from the command that a
+// question is about, else from the path, and says whether the answer must come
+// before the body is read.
 func (x *exchange) chooseByHead() (early bool, err error) {
-	x.behavior = x.sim.behaviorOf(x.head.URL.Path)
+	x.behavior = x.sim.behaviorOf(x.head.Method, x.head.URL.Path)
+	if b, ok := x.behaviorOfLookup(); ok {
+		x.behavior = b
+	}
+	if x.rec.Kind == KindHook {
+		x.behavior = x.sim.behaviorOfHook(x.hookName())
+	}
 	if text := strings.Join(x.head.Header.Values("Sim-Behavior"), ","); text != "" {
 		x.behavior, err = ParseBehavior(text)
 	}
@@ -76,7 +91,7 @@ func (x *exchange) chooseByHead() (early bool, err error) {
 
 // chooseByBody lets the body's member decide if no header did.
 func (x *exchange) chooseByBody() (err error) {
-	if x.fields.Sim != "" && x.head.Header.Get("Sim-Behavior") == "" {
+	if x.fields.Sim != "" && x.head.Header.Get("Sim-Behavior") == "" && x.rec.Kind != KindHook {
 		x.behavior, err = ParseBehavior(x.fields.Sim)
 	}
 	return err
@@ -213,6 +228,9 @@ func (x *exchange) reply(a answer) (keep bool) {
 		a.body = nil
 	}
 	b := x.behavior
+	if b.endless {
+		return x.neverEnd(a)
+	}
 	keep = !b.closes && !b.truncates && !x.head.Close && x.head.ProtoAtLeast(1, 1)
 	wire := a.encode(!keep && !b.truncates)
 	if b.truncates && a.hasBody() {
@@ -227,6 +245,21 @@ func (x *exchange) reply(a answer) (keep bool) {
 		return false
 	}
 	return keep
+}
+
+// neverEnd sends the answer and then more of its body, at about 1 MiB/s, until the
+// client or the simulator closes.
+func (x *exchange) neverEnd(a answer) (keep bool) {
+	head := a.encodeHead(true, -1)
+	x.ended(a.status, int64(len(head)+len(a.body)))
+	sent, err := x.conn.send(append(head, a.body...))
+	for filler := bytes.Repeat([]byte(" "), 16<<10); err == nil && x.sim.pause(context.Background(), 16*time.Millisecond); {
+		var more int64
+		more, err = x.conn.send(filler)
+		sent += more
+	}
+	x.sim.update(func() { x.rec.AnswerBytes = sent })
+	return false
 }
 
 // cut closes the connection without an answer.

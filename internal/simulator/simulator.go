@@ -37,7 +37,9 @@ type Simulator struct {
 	listeners   map[net.Listener]bool
 	connections map[net.Conn]bool
 	accepted    int64
-	behaviors   map[string]Behavior // by prefix of the path
+	behaviors   map[string]Behavior // by prefix of the path, or method and prefix
+	hooks       *bounded[hook]      // by name
+	receiver    Receiver            // of the notices that the step asks for
 	*state
 }
 
@@ -48,7 +50,9 @@ type state struct {
 	accounts *bounded[*account]
 	keys     *bounded[*keyRecord]
 	attempts *bounded[int]
-	tokens   *bounded[bool] // issued ones; false: revoked
+	tokens   *bounded[bool]      // issued ones; false: revoked
+	links    *bounded[*payment]  // by path and query, of link_to
+	lookups  *bounded[*Behavior] // by key, reference or id of a command
 	ids      int64
 }
 
@@ -69,6 +73,7 @@ func New(cfg Config) *Simulator {
 	return &Simulator{
 		cfg: cfg, done: make(chan struct{}), state: newState(cfg.MaxEntries),
 		listeners: map[net.Listener]bool{}, connections: map[net.Conn]bool{}, behaviors: map[string]Behavior{},
+		hooks: newBounded[hook](maxHooks),
 	}
 }
 
@@ -76,6 +81,7 @@ func newState(max int) *state {
 	return &state{
 		ledger: newLedger(max), payments: newBounded[*payment](max), accounts: newBounded[*account](max),
 		keys: newBounded[*keyRecord](max), attempts: newBounded[int](max), tokens: newBounded[bool](max),
+		links: newBounded[*payment](max), lookups: newBounded[*Behavior](3 * max),
 	}
 }
 
@@ -168,8 +174,9 @@ func (s *Simulator) Close() error {
 	return nil
 }
 
-// Reset forgets all requests, effects, payments, accounts, keys and tokens, and
-// the effects that were still to come. Behaviours of paths stay.
+// Reset forgets all requests, effects, payments, accounts, keys, tokens, notices
+// and webhooks, and the effects and notices that were still to come. Behaviours of
+// paths and hooks stay, and so does the receiver of notices.
 func (s *Simulator) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +185,8 @@ func (s *Simulator) Reset() {
 }
 
 // Behave sets what every request meets whose path begins with prefix and that
-// asks for nothing itself. The longest prefix counts.
+// asks for nothing itself. The longest prefix counts. A method may stand in front,
+// as in "GET /v1/charges".
 func (s *Simulator) Behave(prefix, behavior string) error {
 	return s.setBehaviors(map[string]string{prefix: behavior}, false)
 }
@@ -186,8 +194,8 @@ func (s *Simulator) Behave(prefix, behavior string) error {
 func (s *Simulator) setBehaviors(texts map[string]string, replace bool) error {
 	parsed := map[string]Behavior{}
 	for prefix, text := range texts {
-		if !strings.HasPrefix(prefix, "/") {
-			return fmt.Errorf("prefix %q does not begin with /", prefix)
+		if _, path := splitPrefix(prefix); !strings.HasPrefix(path, "/") {
+			return fmt.Errorf("prefix %q does not begin with / or a method", prefix)
 		}
 		b, err := ParseBehavior(text)
 		if err != nil {
@@ -206,14 +214,27 @@ func (s *Simulator) setBehaviors(texts map[string]string, replace bool) error {
 	return nil
 }
 
+// splitPrefix takes the method off, if there is one.
+func splitPrefix(prefix string) (method, path string) {
+	if method, path, ok := strings.Cut(prefix, " "); ok {
+		return method, path
+	}
+	return "", prefix
+}
+
 // behaviorOf is the behaviour set for a path.
-func (s *Simulator) behaviorOf(path string) Behavior {
+func (s *Simulator) behaviorOf(method, path string) Behavior {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	best, found := "", Behavior{}
+	best, found := -1, Behavior{}
 	for prefix, b := range s.behaviors {
-		if strings.HasPrefix(path, prefix) && len(prefix) > len(best) {
-			best, found = prefix, b
+		only, start := splitPrefix(prefix)
+		weight := 2 * len(start)
+		if only == method {
+			weight++
+		}
+		if strings.HasPrefix(path, start) && (only == "" || only == method) && weight > best {
+			best, found = weight, b
 		}
 	}
 	return found
