@@ -161,4 +161,3 @@ func TestACancelForbidsResends(t *testing.T) {
 		t.Errorf("after a cancel: %v", err)
 	}
 }
-

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"regexp"
 	"slices"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/pflag"
+
+	"executor/internal/seal"
 )
 
 // Roles of a serving process. Every role also answers the health calls.
@@ -38,6 +41,9 @@ type Config struct {
 	Roles         []string
 	SecretsDir    string // where file: references of profiles point to; "" = none allowed
 	Frozen        bool   // start frozen: accept and read, send nothing
+
+	EncryptionKeys []string // of secrets kept in the database, base64, the current one first; none = no webhooks can be made
+	WebhookAllow   []string // CIDRs that webhooks may go to besides public addresses, plain http too
 
 	MaxConnections int           // of the database pool
 	DatabaseWait   time.Duration // how long to wait for the database at start
@@ -92,6 +98,8 @@ func (c *Config) addServeFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.MetricsListen, "metrics-listen", c.MetricsListen, "address of the Prometheus metrics; empty = none")
 	flags.StringSliceVar(&c.Roles, "roles", c.Roles, "what this process does: "+strings.Join(knownRoles(), ", "))
 	flags.StringVar(&c.SecretsDir, "secrets-dir", c.SecretsDir, "folder of the secrets that profiles name as file:NAME")
+	flags.StringSliceVar(&c.EncryptionKeys, "encryption-key", nil, "key of the secrets kept in the database, base64 of 32 bytes; older ones behind it; better given as a variable or a file")
+	flags.StringSliceVar(&c.WebhookAllow, "webhook-allow", nil, "networks that webhooks may go to besides public addresses, over plain http too, for instance 10.0.0.0/8")
 	flags.BoolVar(&c.Frozen, "frozen", c.Frozen, "start frozen: accept and read, send nothing until \"executor resume\"")
 	flags.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "database connections of this process")
 	flags.DurationVar(&c.DatabaseWait, "database-wait", c.DatabaseWait, "how long to wait for the database at start")
@@ -104,6 +112,7 @@ func (c *Config) addServeFlags(flags *pflag.FlagSet) {
 	for name, variable := range map[string]string{
 		"instance": "EXECUTOR_INSTANCE", "listen": "EXECUTOR_LISTEN", "metrics-listen": "EXECUTOR_METRICS_LISTEN",
 		"roles": "EXECUTOR_ROLES", "secrets-dir": "EXECUTOR_SECRETS_DIR", "frozen": "EXECUTOR_FROZEN",
+		"encryption-key": "EXECUTOR_ENCRYPTION_KEY", "webhook-allow": "EXECUTOR_WEBHOOK_ALLOW",
 		"max-connections": "EXECUTOR_MAX_CONNECTIONS", "database-wait": "EXECUTOR_DATABASE_WAIT",
 		"lease-ttl": "EXECUTOR_LEASE_TTL", "drain": "EXECUTOR_DRAIN", "soft-stop": "EXECUTOR_SOFT_STOP",
 		"job-timeout": "EXECUTOR_JOB_TIMEOUT", "rescue-after": "EXECUTOR_RESCUE_AFTER",
@@ -179,6 +188,38 @@ func (c Config) checkIdentity(p *problems) {
 	if err := checkSecretsDir(c.SecretsDir); err != nil {
 		*p = append(*p, err)
 	}
+	_, err := c.box()
+	p.check(err == nil, "EXECUTOR_ENCRYPTION_KEY: %v", err)
+	_, err = c.webhookNetworks()
+	p.check(err == nil, "EXECUTOR_WEBHOOK_ALLOW: %v", err)
+}
+
+// box seals and opens what the database keeps secret; nil without a key.
+func (c Config) box() (*seal.Box, error) {
+	var keys [][]byte
+	for _, text := range c.EncryptionKeys {
+		key, err := seal.ParseKey(text)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	return seal.New(keys[0], keys[1:]...)
+}
+
+func (c Config) webhookNetworks() ([]netip.Prefix, error) {
+	var list []netip.Prefix
+	for _, text := range c.WebhookAllow {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q is not a network such as 10.0.0.0/8", text)
+		}
+		list = append(list, p)
+	}
+	return list, nil
 }
 
 func checkSecretsDir(dir string) error {
@@ -282,6 +323,8 @@ func (c Config) LogValue() slog.Value {
 		slog.String("metrics_listen", c.MetricsListen),
 		slog.String("roles", strings.Join(c.Roles, ",")),
 		slog.String("secrets_dir", c.SecretsDir),
+		slog.Int("encryption_keys", len(c.EncryptionKeys)),
+		slog.String("webhook_allow", strings.Join(c.WebhookAllow, ",")),
 		slog.Bool("frozen", c.Frozen),
 		slog.Int("max_connections", c.MaxConnections),
 		slog.String("database_wait", c.DatabaseWait.String()),

@@ -238,6 +238,11 @@ func (d *dev) openService(ctx context.Context, o devOptions, log *slog.Logger, g
 	if c.MetricsListen, err = d.address("metrics listener", o.metrics, o.movable); err != nil {
 		return err
 	}
+	key, err := devEncryptionKey(d.dir)
+	if err != nil {
+		return err
+	}
+	c.EncryptionKeys, c.WebhookAllow = []string{key}, []string{"127.0.0.0/8", "::1/128"} // receivers of one's own
 	c.fill()
 	if err := c.Validate(); err != nil {
 		return usage(err)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +10,7 @@ import (
 	"path/filepath"
 
 	"executor/internal/postgres"
+	"executor/internal/seal"
 )
 
 // defaultDevDir lies in the folder where "executor dev" is started.
@@ -75,6 +78,23 @@ func keptKey(dir string) (string, error) {
 		return "", nil
 	}
 	return string(b), err
+}
+
+// devEncryptionKey is the key of the secrets in this folder's database, made at
+// the first start.
+func devEncryptionKey(dir string) (string, error) {
+	path := filepath.Join(dir, "encryption-key")
+	b, err := os.ReadFile(path)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return string(b), err
+	}
+	key := make([]byte, seal.KeyBytes)
+	_, _ = rand.Read(key) // never fails
+	text := base64.StdEncoding.EncodeToString(key)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("keep the encryption key: %w", err)
+	}
+	return text, nil
 }
 
 func keepKey(dir, secret string) error {
