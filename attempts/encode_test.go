@@ -2,11 +2,8 @@ package attempts
 
 import (
 	"net/url"
-	"os"
-	"path/filepath"
 	"testing"
 
-	"executor/internal/testkit"
 	"executor/upstreams"
 )
 
@@ -37,30 +34,7 @@ func TestEncode(t *testing.T) {
 	}
 }
 
-func TestTLSConfig(t *testing.T) {
-	dir, ca := t.TempDir(), testkit.NewAuthority(t)
-	cert, key := testkit.Pair(t, ca.Issue("client.test"))
-	for name, content := range map[string][]byte{"ca.pem": ca.PEM, "cert.pem": cert, "key.pem": key, "no.pem": []byte("hello")} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	read := func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(dir, name)) }
-	profile := func(scheme string, files upstreams.TLS) *upstreams.Profile {
-		return &upstreams.Profile{Base: &url.URL{Scheme: scheme, Host: "upstream.test"}, TLS: files}
-	}
-	if config, err := TLSConfig(profile("http", upstreams.TLS{}), read); config != nil || err != nil {
-		t.Errorf("http: %v, %v", config, err)
-	}
-	config, err := TLSConfig(profile("https", upstreams.TLS{CAFile: "ca.pem", CertFile: "cert.pem", KeyFile: "key.pem", ServerName: "other.test"}), read)
-	if err != nil || config.ServerName != "other.test" || config.RootCAs == nil || len(config.Certificates) != 1 {
-		t.Errorf("all: %+v, %v", config, err)
-	}
-	for _, files := range []upstreams.TLS{{CAFile: "none.pem"}, {CAFile: "no.pem"}, {CertFile: "cert.pem"}, {CertFile: "cert.pem", KeyFile: "no.pem"}, {KeyFile: "key.pem"}} {
-		if _, err := TLSConfig(profile("https", files), read); err == nil {
-			t.Errorf("%+v: no error", files)
-		}
-	}
+func TestSecured(t *testing.T) {
 	strict := secured(nil, "upstream.test.")
 	if strict.ServerName != "upstream.test" || len(strict.NextProtos) != 1 || strict.NextProtos[0] != "http/1.1" || strict.InsecureSkipVerify {
 		t.Errorf("secured: %+v", strict)

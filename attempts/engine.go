@@ -53,8 +53,7 @@ type Engine struct {
 	commands   *commands.Store
 	upstreams  *upstreams.Store
 	sender     *Sender
-	secrets    *egress.Secrets
-	tokens     *egress.Tokens
+	access     *upstreams.Access
 	lease      *Lease
 	store      *Store
 	deployment *Deployment
@@ -91,7 +90,7 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 		return nil, errors.New("the engine needs an instance name")
 	}
 	e := &Engine{
-		pool: c.Pool, commands: c.Commands, upstreams: c.Upstreams, sender: c.Sender, secrets: c.Secrets, tokens: c.Tokens,
+		pool: c.Pool, commands: c.Commands, upstreams: c.Upstreams, sender: c.Sender, access: upstreams.NewAccess(c.Secrets, c.Tokens),
 		drain: c.Drain, river: c.River.withDefaults(), log: c.Log, quit: make(chan struct{}), nudge: make(chan struct{}, 1),
 		lanes: make(map[int64]*lane), first: make(map[int64]int),
 	}

@@ -3,21 +3,15 @@ package attempts
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/tls"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"executor/commands"
-	"executor/internal/egress"
 	"executor/outcome"
 	"executor/upstreams"
 )
@@ -34,10 +28,8 @@ type work struct {
 	target    Target
 	request   WireRequest
 	start     Start
-	secrets   []egress.Secret // what must not be kept of an answer that echoes it
-	token     egress.Secret   // the access token in use, to be dropped after a 401
-	tokenKey  string
 	refreshed bool
+	access    upstreams.Credential // in use; a token is dropped after a 401
 }
 
 // errGone: the command is not pending any more.
@@ -92,9 +84,9 @@ func (e *Engine) pin(ctx context.Context, w *work) error {
 	if err != nil {
 		return err
 	}
-	tlsConfig, err := TLSConfig(w.profile, e.readFile)
+	tlsConfig, err := e.access.TLS(w.profile)
 	if err != nil {
-		return fmt.Errorf("%w: %w", egress.ErrMissing, err)
+		return err
 	}
 	w.target = Target{
 		UpstreamID: w.UpstreamID, Version: w.ProfileVersion, Base: w.profile.Base, Allow: w.profile.Egress.Allow,
@@ -102,15 +94,6 @@ func (e *Engine) pin(ctx context.Context, w *work) error {
 		Fresh: w.operation.FreshConnection(), Idle: w.profile.Connection.Idle,
 	}
 	return nil
-}
-
-// readFile opens what a profile's tls section names.
-func (e *Engine) readFile(name string) ([]byte, error) {
-	if strings.HasPrefix(name, "file:") {
-		s, err := e.secrets.Lookup(name)
-		return []byte(s.Reveal()), err
-	}
-	return os.ReadFile(name)
 }
 
 // dress completes the request with what is never stored: the credential, and
@@ -147,89 +130,16 @@ func (e *Engine) dress(ctx context.Context, w *work) error {
 
 const redacted = "[redacted]"
 
-// credential is the header that authorises the request. A missing secret is
+// credential finds the headers that authorise the request. After a 401 that
+// called for a refresh the token is another one. A missing secret is
 // egress.ErrMissing: the command waits for it. A token endpoint that fails is
 // an *egress.TokenError: an attempt that was not sent.
 func (e *Engine) credential(ctx context.Context, w *work) ([]upstreams.Header, error) {
-	a := w.profile.Auth
-	switch a.Type {
-	case upstreams.AuthBearer:
-		token, err := e.secrets.Lookup(a.Token)
-		return w.authorization("Bearer ", token, err)
-	case upstreams.AuthBasic:
-		user, err := e.reference(a.Username)
-		if err != nil {
-			return nil, err
-		}
-		password, err := e.secrets.Lookup(a.Password)
-		w.secrets = append(w.secrets, password)
-		pair := user.Reveal() + ":" + password.Reveal()
-		return w.authorization("Basic ", egress.NewSecret(base64.StdEncoding.EncodeToString([]byte(pair))), err)
-	case upstreams.AuthHeader:
-		value, err := e.secrets.Lookup(a.Value)
-		if err != nil {
-			return nil, err
-		}
-		w.secrets = append(w.secrets, value)
-		return []upstreams.Header{{Name: a.Name, Value: value.Reveal()}}, nil
-	case upstreams.AuthOAuth2:
-		token, err := e.accessToken(ctx, w)
-		return w.authorization("Bearer ", token, err)
-	default:
-		return nil, nil
+	refresh := w.last == outcome.ReasonAuthRefresh
+	var err error
+	w.access, err = e.access.Credential(ctx, w.profile, w.UpstreamID, refresh && !w.refreshed)
+	if w.access.IsToken() {
+		w.refreshed = refresh
 	}
-}
-
-func (w *work) authorization(scheme string, credential egress.Secret, err error) ([]upstreams.Header, error) {
-	if err != nil {
-		return nil, err
-	}
-	w.secrets = append(w.secrets, credential)
-	return []upstreams.Header{{Name: "Authorization", Value: scheme + credential.Reveal()}}, nil
-}
-
-// reference resolves a value that may be given as it is or as a reference.
-func (e *Engine) reference(value string) (egress.Secret, error) {
-	if strings.HasPrefix(value, "env:") || strings.HasPrefix(value, "file:") {
-		return e.secrets.Lookup(value)
-	}
-	return egress.NewSecret(value), nil
-}
-
-// accessToken gets the token of the upstream. After a 401 that called for a
-// refresh it makes sure that the token is a new one, whichever process saw the
-// 401.
-func (e *Engine) accessToken(ctx context.Context, w *work) (egress.Secret, error) {
-	a := w.profile.Auth
-	id, err := e.reference(a.ClientID)
-	if err != nil {
-		return egress.Secret{}, err
-	}
-	secret, err := e.secrets.Lookup(a.ClientSecret)
-	if err != nil {
-		return egress.Secret{}, err
-	}
-	w.tokenKey = strconv.FormatInt(w.UpstreamID, 10)
-	r := egress.TokenRequest{
-		Key: w.tokenKey, URL: a.TokenURL, ClientID: id, ClientSecret: secret, Scopes: a.Scopes, Allow: w.target.Allow, TLS: tokenTLS(w.target.TLS),
-	}
-	token, err := e.tokens.Token(ctx, r)
-	if err == nil && w.last == outcome.ReasonAuthRefresh && !w.refreshed {
-		e.tokens.Invalidate(w.tokenKey, token)
-		token, err = e.tokens.Token(ctx, r)
-	}
-	w.refreshed = w.last == outcome.ReasonAuthRefresh
-	w.token = token
-	return token, err
-}
-
-// tokenTLS trusts whom the upstream's own connections trust; the name to expect
-// is the token endpoint's.
-func tokenTLS(config *tls.Config) *tls.Config {
-	if config == nil {
-		return nil
-	}
-	config = config.Clone()
-	config.ServerName = ""
-	return config
+	return w.access.Headers, err
 }

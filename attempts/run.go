@@ -240,8 +240,8 @@ func (e *Engine) record(ctx context.Context, r *Report) (done *Finished, err err
 // behind it finds nothing due.
 func (e *Engine) next(it *item, w *work, done *Finished) *item {
 	refresh := done.Decision.Reason == outcome.ReasonAuthRefresh
-	if refresh && w.tokenKey != "" {
-		e.tokens.Invalidate(w.tokenKey, w.token)
+	if refresh {
+		e.access.Refused(w.access)
 	}
 	if done.State != outcome.StatePending || done.RetryIn > nearWait {
 		return nil

@@ -26,6 +26,7 @@ func endingOf(w *work, number int, o Observation) Ending {
 	if !ok {
 		return e
 	}
+	r.Target = w.Request.Path
 	j := w.operation.Judge(r)
 	e.Answer = AnswerOf(o, j)
 	shown := j
@@ -46,7 +47,7 @@ func endingOf(w *work, number int, o Observation) Ending {
 		e.Notes = append(e.Notes, "the profile reads this response as "+string(j.Answer)+", which this exchange cannot bear out")
 	}
 	e.ResponseHeaders = asJSON(redactHeaders(w, o.Header))
-	e.ResponseBody = egress.Mask(w.operation.RedactBody(o.Body, false), w.secrets...)
+	e.ResponseBody = egress.Mask(w.operation.RedactBody(o.Body, false), w.access.Secrets...)
 	if stored := w.target.Limits.StoredResponseBytes; stored > 0 && int64(len(e.ResponseBody)) > stored {
 		e.ResponseBody, e.Truncated = e.ResponseBody[:stored], true
 	}
@@ -68,7 +69,7 @@ func redactHeaders(w *work, header http.Header) http.Header {
 }
 
 // mask takes the credential out of what an upstream may have echoed.
-func (w *work) mask(text string) string { return string(egress.Mask([]byte(text), w.secrets...)) }
+func (w *work) mask(text string) string { return string(egress.Mask([]byte(text), w.access.Secrets...)) }
 
 func addressesOf(o Observation) *string {
 	if len(o.Addresses) == 0 {

@@ -31,7 +31,7 @@ type Target struct {
 	Base       *url.URL
 	Allow      []netip.Prefix // addresses permitted besides public ones
 	Proxy      string         // http://host:port or https://, "" for none
-	TLS        *tls.Config    // of TLSConfig
+	TLS        *tls.Config    // of upstreams.Access
 	Timeouts   upstreams.Timeouts
 	Limits     upstreams.Limits
 	Fresh      bool          // a new connection for each attempt

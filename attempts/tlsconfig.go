@@ -3,53 +3,13 @@ package attempts
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"time"
 
 	"executor/outcome"
-	"executor/upstreams"
 )
-
-// TLSConfig builds what a profile says about TLS: whom to trust, as whom to
-// appear, and which name to expect. read opens the files it names. It returns nil
-// for an http base URL.
-func TLSConfig(p *upstreams.Profile, read func(name string) ([]byte, error)) (*tls.Config, error) {
-	if p.Base.Scheme != "https" {
-		return nil, nil
-	}
-	config := &tls.Config{ServerName: p.TLS.ServerName}
-	if p.TLS.CAFile != "" {
-		pem, err := read(p.TLS.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("tls.ca_file: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("tls.ca_file: %s holds no PEM certificate", p.TLS.CAFile)
-		}
-	}
-	if p.TLS.CertFile == "" && p.TLS.KeyFile == "" {
-		return config, nil
-	}
-	cert, err := read(p.TLS.CertFile)
-	if err != nil {
-		return nil, fmt.Errorf("tls.cert_file: %w", err)
-	}
-	key, err := read(p.TLS.KeyFile)
-	if err != nil {
-		return nil, fmt.Errorf("tls.key_file: %w", err)
-	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return nil, fmt.Errorf("tls.cert_file and tls.key_file: %w", err)
-	}
-	config.Certificates = []tls.Certificate{pair}
-	return config, nil
-}
 
 // secured is config with what is not negotiable: TLS 1.2 or later, verified,
 // HTTP/1.1 only, no resumption and so no early data.

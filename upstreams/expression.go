@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common"
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/cost"
+	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
@@ -34,6 +36,7 @@ type Expression struct {
 	countsAttempts bool           // it names attempt
 	jsonSteps      map[int64]bool // ids of the steps that read json
 	status         int            // the first HTTP status it names, else 200
+	sides          []*Expression  // of a comparison `a == b` under compare: both, to show where they differ
 	program        cel.Program
 	root           interpreter.Interpretable // the outermost step of the plan
 }
@@ -93,6 +96,26 @@ func (e *Expression) eval(vars map[string]any) (ref.Val, error) {
 		}
 	}
 	return nil, err
+}
+
+// show evaluates one side of a comparison for people.
+func (e *Expression) show(vars map[string]any) string {
+	out, err := e.eval(vars)
+	if err != nil {
+		return "nothing"
+	}
+	switch v := out.(type) {
+	case types.String:
+		return clip(strconv.Quote(string(v)), 100)
+	case types.Bool:
+		return strconv.FormatBool(bool(v))
+	case types.Int, types.Uint:
+		return fmt.Sprint(v.Value())
+	case types.Double:
+		return clip(e.digits(vars, float64(v)), 100)
+	default:
+		return typeName(out)
+	}
 }
 
 // failedOnJSON says whether a failed evaluation failed at a step that reads json.
@@ -205,6 +228,32 @@ func (c *compiler) compile(env *cel.Env, source string, condition bool) (*Expres
 		return nil, []expressionError{{1, 1, err.Error()}}
 	}
 	return e, nil
+}
+
+// sides compiles both sides of a comparison for equality; nil for anything else.
+func (c *compiler) sides(env *cel.Env, source string) []*Expression {
+	checked, issues := env.Compile(source)
+	if issues.Err() != nil {
+		return nil
+	}
+	tree := checked.NativeRep()
+	root := tree.Expr()
+	if root.Kind() != ast.CallKind || root.AsCall().FunctionName() != operators.Equals {
+		return nil
+	}
+	var out []*Expression
+	for _, arg := range root.AsCall().Args() {
+		text, err := cel.ExprToString(arg, tree.SourceInfo())
+		if err != nil {
+			return nil
+		}
+		side, problems := c.compile(env, text, false)
+		if problems != nil {
+			return nil
+		}
+		out = append(out, side)
+	}
+	return out
 }
 
 func (c *compiler) checkShape(tree *ast.AST, result *cel.Type, condition bool) error {

@@ -95,7 +95,7 @@ func TestFormatValues(t *testing.T) {
 	same(t, "tenant", p.Tenant, "default")
 	same(t, "connection", p.Connection, Connection{Fresh: "auto", Idle: 5 * time.Second})
 	same(t, "timeouts", o.Timeouts, Timeouts{3 * time.Second, 5 * time.Second, 15 * time.Second, 30 * time.Second})
-	same(t, "limits", p.Limits, Limits{MaxInFlight: 32, ResponseBytes: 1 << 20, StoredResponseBytes: 64 << 10, HeaderBytes: 64 << 10})
+	same(t, "limits", p.Limits, Limits{MaxInFlight: 32, ResponseBytes: 1 << 20, StoredResponseBytes: 64 << 10, HeaderBytes: 64 << 10, Lookups: LookupLimits{4, &Rate{10, 10}}})
 	same(t, "policy", o.Policy(), outcome.Retry{
 		MaxAttempts: 25, MinAttemptWindow: time.Second, WhenBudgetEmpty: outcome.WhenEmptyWait,
 		Backoff: outcome.Backoff{Initial: 500 * time.Millisecond, Max: 30 * time.Second, Jitter: outcome.JitterFull},
@@ -112,8 +112,8 @@ func TestFormatValues(t *testing.T) {
 	same(t, "query", l.Query, []QueryParam{{"client_reference", "{key}"}})
 	same(t, "finding", l.Findings[0].When.Source, `status == 200 && size(json.items) == 1 && json.items[0].state == "done"`)
 	same(t, "finding reference", l.Findings[0].Reference.Source, "json.items[0].id")
-	same(t, "schedule", l.Schedule, Schedule{2 * time.Second, 3, 6 * time.Hour, 72 * time.Hour})
-	same(t, "absence", l.Absence, Absence{0, 2, 30 * time.Second, "cancel"})
+	same(t, "schedule", l.Schedule, outcome.Schedule{FirstAfter: 2 * time.Second, Factor: 3, MaxInterval: 6 * time.Hour, GiveUpAfter: 72 * time.Hour})
+	same(t, "absence", l.Absence, outcome.Absence{Confirmations: 2, Spacing: 30 * time.Second, Then: outcome.ThenCancel})
 }
 
 func TestOverridesMergeFieldByField(t *testing.T) {

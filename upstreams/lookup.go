@@ -1,65 +1,54 @@
 package upstreams
 
-import (
-	"time"
-)
+import "executor/outcome"
 
 // Lookup is a read-only question: what became of this command?
 type Lookup struct {
 	Method   string
-	Path     string
+	Path     string // template; exactly {link} = where the upstream said that the state can be seen
 	Query    []QueryParam
-	Replay   bool // ask by sending the command again, with the same key and bytes
+	Quoting  string // what becomes of quotes in a value that stands in quotes: refuse, backslash or doubled
+	Replay   bool   // ask by sending the command again, with the same key and bytes
 	Compare  []*Expression
 	Findings []FindingRule
-	Schedule Schedule
-	Absence  Absence
+	Schedule outcome.Schedule
+	Absence  outcome.Absence
 }
 
-// FindingRule says what the answer to a lookup means if its condition holds.
+// FindingRule says what the answer to a lookup, or a notice, means if its
+// condition holds.
 type FindingRule struct {
-	When      *Expression
-	Finding   string // applied, refused, pending or absent
-	Reference *Expression
+	When                     *Expression
+	Finding                  outcome.Finding // any but unknown
+	Reference, Code, Message *Expression     // nil = none
 }
 
-// Findings of a lookup or a notice.
+// How a value is put between quotes of a search language.
 const (
-	FindingApplied = "applied"
-	FindingRefused = "refused"
-	FindingPending = "pending"
-	FindingAbsent  = "absent"
+	QuotingRefuse    = "refuse"    // a value with a quote or a backslash is not asked by
+	QuotingBackslash = "backslash" // \" for a quote, \\ for a backslash
+	QuotingDoubled   = "doubled"   // '' for a quote, as in SQL and OData
 )
 
-// Schedule is when lookups are made.
-type Schedule struct {
-	FirstAfter  time.Duration
-	Factor      float64
-	MaxInterval time.Duration
-	GiveUpAfter time.Duration
+const linkPath = "{link}"
+
+// LookupSchedule is when the rounds of lookups are made: as the first lookup
+// says. It is zero for an operation that has none.
+func (o *Operation) LookupSchedule() outcome.Schedule {
+	if len(o.Lookups) == 0 {
+		return outcome.Schedule{}
+	}
+	return o.Lookups[0].Schedule
 }
 
-// Absence is when "not found" proves something. SettlesAfter 0 = never.
-type Absence struct {
-	SettlesAfter  time.Duration
-	Confirmations int
-	Spacing       time.Duration
-	Then          string // cancel, resend or review
-}
-
-// Notices is how the upstream tells us of outcomes by itself.
-type Notices struct {
-	Verify   Verify
-	EventID  *Expression
-	Command  *Expression // gives the key, or an object with key, reference or id
-	Findings []FindingRule
-	Weight   string // conclusive or hint
-}
-
-// Verify is how a notice proves where it comes from.
-type Verify struct {
-	Scheme    string // standard-webhooks or hmac-sha256
-	Header    string
-	Secret    string // a reference
-	Tolerance time.Duration
+// LookupAbsence is what a round has to show for "not found" to prove something:
+// as the first lookup says that has a settles_after. Without one absence never
+// proves anything.
+func (o *Operation) LookupAbsence() outcome.Absence {
+	for _, l := range o.Lookups {
+		if l.Absence.SettlesAfter > 0 {
+			return l.Absence
+		}
+	}
+	return outcome.Absence{}
 }

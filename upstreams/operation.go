@@ -82,11 +82,13 @@ type Rule struct {
 	When      *Expression
 	Answer    outcome.Answer
 	Reference *Expression // nil = the operation's
+	Link      *Expression // of a pending answer; nil = the operation's
 }
 
 // Result says what to keep of an applied answer.
 type Result struct {
 	Reference *Expression
+	Link      *Expression // where the state of a pending answer can be seen; nil = the usual headers say
 	Headers   []string
 	Require   []*Expression // all have to hold for a 2xx to count as applied
 }

@@ -87,6 +87,7 @@ func (r *reader) profile(m *mapping) *Profile {
 		p.AnnounceUnresolvedAfter = &after
 	}
 	m.asked = append(m.asked, "announce_unresolved_after")
+	p.Reconciliation = m.choice("reconciliation", ReconciliationApply, ReconciliationApply, ReconciliationReportOnly)
 	r.operations(m, p)
 	p.Notices = r.notices(m)
 	m.done()

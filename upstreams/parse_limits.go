@@ -24,10 +24,11 @@ func (r *reader) timeouts(m *mapping, base Timeouts) Timeouts {
 func (r *reader) limits(m *mapping) Limits {
 	l := Limits{
 		MaxInFlight:         m.integer("max_in_flight", 32, 1, 100_000),
-		Rate:                r.rate(m),
+		Rate:                r.rate(m, nil),
 		ResponseBytes:       m.size("response_bytes", 1<<20, 1<<10, 64<<20),
 		StoredResponseBytes: m.size("stored_response_bytes", 64<<10, 1<<10, 64<<20),
 		HeaderBytes:         m.size("header_bytes", 64<<10, 1<<10, 1<<20),
+		Lookups:             r.lookupLimits(m.mapping("lookups")),
 	}
 	if l.StoredResponseBytes > l.ResponseBytes {
 		if m.has("stored_response_bytes") {
@@ -39,10 +40,19 @@ func (r *reader) limits(m *mapping) Limits {
 	return l
 }
 
-func (r *reader) rate(m *mapping) *Rate {
+func (r *reader) lookupLimits(m *mapping) LookupLimits {
+	l := LookupLimits{
+		MaxInFlight: m.integer("max_in_flight", 4, 1, 1000),
+		Rate:        r.rate(m, &Rate{PerSecond: 10, Burst: 10}),
+	}
+	m.done()
+	return l
+}
+
+func (r *reader) rate(m *mapping, fallback *Rate) *Rate {
 	if !m.has("rate") {
 		m.asked = append(m.asked, "rate")
-		return nil
+		return fallback
 	}
 	inner := m.mapping("rate")
 	if !inner.has("per_second") {

@@ -40,10 +40,12 @@ func (r *reader) lookup(m *mapping, o *Operation) Lookup {
 	}
 	for _, i := range m.list("compare") {
 		if e := r.expression(i, r.compiler.lookups, true); e != nil {
+			e.sides = r.compiler.sides(r.compiler.lookups, e.Source)
 			l.Compare = append(l.Compare, e)
 		}
 	}
 	l.Findings = r.findings(m, r.compiler.lookups, !l.Replay)
+	l.Quoting = m.choice("quoting", QuotingRefuse, QuotingRefuse, QuotingBackslash, QuotingDoubled)
 	l.Schedule = r.schedule(m.mapping("schedule"))
 	l.Absence = r.absence(m.mapping("absence"))
 	m.done()
@@ -66,12 +68,15 @@ func (r *reader) replay(m *mapping, o *Operation) {
 func (r *reader) question(m *mapping, l *Lookup, o *Operation) {
 	l.Method = r.method(m, "GET")
 	l.Path = m.required("path", "Write the path of the question behind base_url, such as /payments.")
-	if m.has("path") {
+	if m.has("path") && l.Path != linkPath {
 		t, bad := parsePath(l.Path)
 		if bad != nil {
 			m.fail("path", bad.message, bad.help)
 		}
 		m.knownParameters("path", t, o)
+		if slices.Contains(t.parameters(), "link") {
+			m.fail("path", "{link} is a whole path and query, not a piece of one", "Write `path: \"{link}\"`.")
+		}
 	}
 	for _, p := range m.pairs("query") {
 		t, bad := parseTemplate(p.value)
@@ -94,6 +99,9 @@ func (m *mapping) knownParameters(name string, t template, o *Operation) {
 	}
 }
 
+// knownFindings are those that a rule may give: what none matches is unknown.
+var knownFindings = slices.DeleteFunc(texts(outcome.Findings()), func(f string) bool { return f == string(outcome.FindingUnknown) })
+
 // findings reads the rules that say what an answer means.
 func (r *reader) findings(m *mapping, env *cel.Env, needed bool) []FindingRule {
 	var out []FindingRule
@@ -105,8 +113,10 @@ func (r *reader) findings(m *mapping, env *cel.Env, needed bool) []FindingRule {
 		rule := i.mapping()
 		out = append(out, FindingRule{
 			When:      r.condition(rule, "when", env),
-			Finding:   rule.requiredChoice("finding", FindingApplied, FindingRefused, FindingPending, FindingAbsent),
+			Finding:   outcome.Finding(rule.requiredChoice("finding", knownFindings...)),
 			Reference: r.optional(rule, "reference", env),
+			Code:      r.optional(rule, "code", env),
+			Message:   r.optional(rule, "message", env),
 		})
 		rule.done()
 	}
@@ -116,8 +126,8 @@ func (r *reader) findings(m *mapping, env *cel.Env, needed bool) []FindingRule {
 	return out
 }
 
-func (r *reader) schedule(m *mapping) Schedule {
-	s := Schedule{
+func (r *reader) schedule(m *mapping) outcome.Schedule {
+	s := outcome.Schedule{
 		FirstAfter:  m.duration("first_after", 2*time.Second, 0, maxDeadline),
 		Factor:      m.fraction("factor", 3, 1, 100),
 		MaxInterval: m.duration("max_interval", 6*time.Hour, time.Second, maxDeadline),
@@ -130,57 +140,13 @@ func (r *reader) schedule(m *mapping) Schedule {
 	return s
 }
 
-func (r *reader) absence(m *mapping) Absence {
-	a := Absence{
+func (r *reader) absence(m *mapping) outcome.Absence {
+	a := outcome.Absence{
 		SettlesAfter:  m.optionalDuration("settles_after", time.Second, maxRetention),
 		Confirmations: m.integer("confirmations", 2, 1, 100),
 		Spacing:       m.duration("spacing", 30*time.Second, 0, maxDeadline),
-		Then:          m.choice("then", "cancel", "cancel", "resend", "review"),
+		Then:          outcome.Then(m.choice("then", string(outcome.ThenCancel), texts(outcome.Thens())...)),
 	}
 	m.done()
 	return a
-}
-
-// notices reads how the upstream tells of outcomes by itself.
-func (r *reader) notices(m *mapping) *Notices {
-	if !m.has("notices") {
-		m.asked = append(m.asked, "notices")
-		return nil
-	}
-	n := m.mapping("notices")
-	out := &Notices{Verify: r.verify(n.mapping("verify"))}
-	fallback := ""
-	if out.Verify.Scheme == "standard-webhooks" {
-		fallback = `headers["webhook-id"][0]`
-	}
-	switch {
-	case n.has("event_id"):
-		out.EventID = r.optional(n, "event_id", r.compiler.answers)
-	case fallback != "":
-		out.EventID = r.value(n, "event_id", fallback)
-	default:
-		n.required("event_id", "Write an expression for what is the same in every copy of an event, such as json.id.")
-	}
-	if out.Command = r.optional(n, "command", r.compiler.answers); out.Command == nil && !n.has("command") {
-		n.required("command", `Write an expression that gives the key, or {"reference": json.data.id}.`)
-	}
-	out.Findings = r.findings(n, r.compiler.answers, true)
-	out.Weight = n.choice("weight", "hint", "conclusive", "hint")
-	n.done()
-	return out
-}
-
-func (r *reader) verify(m *mapping) Verify {
-	v := Verify{
-		Scheme:    m.requiredChoice("scheme", "standard-webhooks", "hmac-sha256"),
-		Secret:    m.secret("secret"),
-		Tolerance: m.duration("tolerance", 5*time.Minute, time.Second, 24*time.Hour),
-	}
-	if v.Scheme == "hmac-sha256" {
-		v.Header = canonicalHeader(m.required("header", "Name the header that carries the signature."))
-	} else if v.Header = m.text("header", ""); v.Header != "" {
-		m.fail("header", "is fixed by standard-webhooks", "Remove it.")
-	}
-	m.done()
-	return v
 }

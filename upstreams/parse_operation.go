@@ -178,6 +178,7 @@ func (r *reader) answers(m *mapping) []Rule {
 			When:      r.condition(rule, "when", r.compiler.answers),
 			Answer:    outcome.Answer(rule.requiredChoice("answer", texts(outcome.Answers())...)),
 			Reference: r.optional(rule, "reference", r.compiler.answers),
+			Link:      r.optional(rule, "link", r.compiler.answers),
 		})
 		rule.done()
 	}
@@ -194,7 +195,7 @@ func (m *mapping) requiredChoice(name string, words ...string) string {
 }
 
 func (r *reader) result(m *mapping) Result {
-	out := Result{Reference: r.value(m, "reference", "json.id")}
+	out := Result{Reference: r.value(m, "reference", "json.id"), Link: r.optional(m, "link", r.compiler.answers)}
 	for _, name := range m.texts("headers") {
 		if !headerToken.MatchString(name) {
 			m.fail("headers", fmt.Sprintf("%q is not a header name", clip(name, 40)), "")

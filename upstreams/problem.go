@@ -72,7 +72,7 @@ func excerpt(lines []string, at position) string {
 		return ""
 	}
 	text := maskSecrets(strings.TrimRight(lines[at.line-1], "\r\n"))
-	if at.line > 1 && secretAhead.MatchString(lines[at.line-2]) {
+	if belongsToSecret(lines[:at.line-1]) {
 		text = stars(text)
 	}
 	line := []rune(strings.ReplaceAll(text, "\t", " "))
@@ -85,8 +85,20 @@ func excerpt(lines []string, at position) string {
 	return number + printable(string(line)) + "\n" + strings.Repeat(" ", len(number)+caret) + "^\n"
 }
 
+// belongsToSecret says whether what follows these lines is the value of a secret:
+// the line after its name, or an entry of its list.
+func belongsToSecret(before []string) bool {
+	for i := len(before) - 1; i >= 0; i-- {
+		if !listEntry.MatchString(before[i]) {
+			return secretAhead.MatchString(before[i])
+		}
+	}
+	return false
+}
+
 var (
-	secretValue = regexp.MustCompile(`(?i)([\w-]*(?:token|password|passwd|secret|api[_-]?key|authorization|cookie|value)["']?\s*:\s*)("[^"]*"?|'[^']*'?|[^\s,}#][^,}#]*)`)
+	listEntry   = regexp.MustCompile(`^\s*-\s`)
+	secretValue = regexp.MustCompile(`(?i)([\w-]*(?:token|password|passwd|secret|api[_-]?key|authorization|cookie|value)["']?\s*:\s*)("[^"]*"?|'[^']*'?|\[[^\]]*\]?|[^\s,}#][^,}#]*)`)
 	secretAhead = regexp.MustCompile(`(?i)(?:token|password|passwd|secret|api[_-]?key|authorization|cookie|value)["']?\s*:\s*[|>]?[-+0-9]*\s*$`)
 	userinfo    = regexp.MustCompile(`//[^/\s"'@]*@`)
 )

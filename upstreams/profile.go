@@ -7,6 +7,7 @@
 package upstreams
 
 import (
+	"fmt"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -35,6 +36,10 @@ type Profile struct {
 	// AnnounceUnresolvedAfter holds back the event of an unresolved outcome; nil
 	// means 30 s for pending answers with a lookup, else not at all.
 	AnnounceUnresolvedAfter *time.Duration
+
+	// Reconciliation says what becomes of what lookups and notices find: apply, or
+	// report_only, which records it and leaves every command as it is.
+	Reconciliation string
 
 	Operations map[string]*Operation
 	Notices    *Notices // nil = the upstream sends none
@@ -104,12 +109,34 @@ type Limits struct {
 	ResponseBytes       int64 // read at most, before and after decompression
 	StoredResponseBytes int64 // kept at most
 	HeaderBytes         int64
+	Lookups             LookupLimits // beside those of attempts
 }
+
+// LookupLimits bound lookups, so that they neither flood the upstream nor take
+// the room of attempts.
+type LookupLimits struct {
+	MaxInFlight int
+	Rate        *Rate // never nil after Parse
+}
+
+// What becomes of findings.
+const (
+	ReconciliationApply      = "apply"
+	ReconciliationReportOnly = "report_only"
+)
 
 // Rate is a token bucket of requests.
 type Rate struct {
 	PerSecond float64
 	Burst     int
+}
+
+// String shows the rate.
+func (r *Rate) String() string {
+	if r == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%v/s, burst %d", r.PerSecond, r.Burst)
 }
 
 // Retry is the policy for further attempts.

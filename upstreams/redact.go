@@ -3,6 +3,7 @@ package upstreams
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -20,6 +21,19 @@ func (o *Operation) Redact(headers []Header) []Header {
 	for i, h := range out {
 		if o.secretHeader(canonicalHeader(h.Name)) {
 			out[i].Value = redacted
+		}
+	}
+	return out
+}
+
+// redactHeaders is Redact for the headers of a response.
+func (o *Operation) redactHeaders(headers http.Header) http.Header {
+	out := headers.Clone()
+	for name, values := range out {
+		if o.secretHeader(canonicalHeader(name)) {
+			for i := range values {
+				values[i] = redacted
+			}
 		}
 	}
 	return out

@@ -20,7 +20,7 @@ const (
 )
 
 var (
-	flowExpression = regexp.MustCompile(`[{,][ ]*(?:when|reference|code|message|event_id|command)[ ]*:[ ]+`)
+	flowExpression = regexp.MustCompile(`[{,][ ]*(?:when|reference|link|code|message|event_id|command)[ ]*:[ ]+`)
 	toStandIn      = pairs(structural, standIns)
 	fromStandIn    = pairs(standIns, structural)
 )

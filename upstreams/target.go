@@ -26,7 +26,7 @@ func (o *Operation) parameters() []string {
 
 // parameters lists what a lookup asks by.
 func (l Lookup) parameters() []string {
-	path, _ := parseTemplate(l.Path)
+	path, _ := parseTemplate(l.Path) // it was parsed with the profile
 	names := path.parameters()
 	for _, q := range l.Query {
 		value, _ := parseTemplate(q.Value)
