@@ -125,7 +125,7 @@ func endDoubts(ctx context.Context, tx Tx, ids []uuid.UUID) error {
 		return nil
 	}
 	_, err := tx.Exec(ctx, `
-		UPDATE doubts SET next_at = NULL, claim = NULL, claimed_until = NULL WHERE command_id = ANY($1)`, ids)
+		UPDATE doubts SET next_at = NULL, claim = NULL, claimed_until = NULL, handed_at = NULL WHERE command_id = ANY($1)`, ids)
 	if err != nil {
 		return fmt.Errorf("end doubts: %w", err)
 	}

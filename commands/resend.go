@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -37,17 +38,26 @@ func (s *Store) mayResend(ctx context.Context, tx Tx, c Locked, how Resend, abse
 	if err != nil {
 		return outcome.Decision{}, terms, err
 	}
-	past := history[c.ID]
+	return decideResend(terms, c, history[c.ID], how, absent), terms, nil
+}
+
+// WouldResend is MayResend for who has read the command's terms and attempts.
+func WouldResend(t Terms, c Locked, past []Past, absent bool) outcome.Decision {
+	return decideResend(t, c, past, ResendOperator, absent)
+}
+
+func decideResend(t Terms, c Locked, past []Past, how Resend, absent bool) outcome.Decision {
 	if absent {
+		past = slices.Clone(past)
 		for i := range past {
 			past[i].Settled = true
 		}
 	}
 	c.Resend = how
 	if how != ResendAbsence {
-		c.Deadline = c.Now.Add(terms.deadline)
+		c.Deadline = c.Now.Add(t.deadline)
 	}
-	return outcome.MayStart(FactsBefore(terms, c, past)), terms, nil
+	return outcome.MayStart(FactsBefore(t, c, past))
 }
 
 // Resend lets an unresolved command be sent exactly once more, under its own key
