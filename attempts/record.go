@@ -87,6 +87,7 @@ type Ending struct {
 	RetryAfter      string
 	RefreshedAuth   bool
 	Reference       string
+	Link            string // where the upstream shows what becomes of what it accepted
 	Code            string
 	Message         string
 	BytesHandedOver int64

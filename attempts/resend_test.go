@@ -161,3 +161,23 @@ func TestACancelForbidsResends(t *testing.T) {
 		t.Errorf("after a cancel: %v", err)
 	}
 }
+
+// TestTheLinkOfAnAcceptedCommandIsKept: of the upstream's own origin only.
+func TestTheLinkOfAnAcceptedCommandIsKept(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	p := startProcess(t, pool, options{})
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request, n int) {
+		w.Header().Set("Location", map[bool]string{true: "/jobs/1?part=a", false: "https://elsewhere.example/jobs/1"}[n == 1])
+		w.WriteHeader(http.StatusAccepted)
+	})
+	p.apply(t, profileOf("up", up.URL, ""))
+	for n, want := range []string{"/jobs/1?part=a", ""} {
+		id := p.submit(t, submission(uuid.NewString(), "charge")).ID
+		p.final(t, id)
+		var link string
+		if err := pool.QueryRow(t.Context(), `SELECT link FROM attempts WHERE command_id = $1`, id).Scan(&link); err != nil || link != want {
+			t.Errorf("request %d: link %q, %v; want %q", n+1, link, err, want)
+		}
+	}
+}

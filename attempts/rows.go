@@ -19,11 +19,11 @@ const (
 	endColumns = `ended_at, evidence, stage, category, detail, answer, status, boundary, rule, decision, reason, wait_ms, retry_at,
 		retry_after, refreshed_auth, bytes_handed_over, response_headers, response_body, response_truncated, response_sha256,
 		response_bytes, reference, rejection_code, rejection_message, addresses, timings, remote, protocol, reused,
-		budget_tokens, notes`
+		budget_tokens, notes, link`
 	endTypes = `$3::timestamptz[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::int[], $10::text[], $11::int[],
 		$12::text[], $13::text[], $14::bigint[], $15::timestamptz[], $16::text[], $17::bool[], $18::bigint[], $19::json[],
 		$20::bytea[], $21::bool[], $22::bytea[], $23::bigint[], $24::text[], $25::text[], $26::text[], $27::json[], $28::json[],
-		$29::text[], $30::text[], $31::bool[], $32::float8[], $33::json[]`
+		$29::text[], $30::text[], $31::bool[], $32::float8[], $33::json[], $34::text[]`
 )
 
 // endValues are $1 (command), $2 (number) and the columns of endColumns.
@@ -65,6 +65,7 @@ func endValues(list []*ending) []any {
 		postgres.Column(list, func(e *ending) bool { return e.report.Reused }),
 		postgres.Column(list, func(e *ending) float64 { return e.tokens }),
 		postgres.Column(list, (*ending).notes),
+		text(func(e *ending) string { return e.report.Link }),
 	}
 }
 
@@ -115,9 +116,9 @@ func (s *Store) insertUnsent(ctx context.Context, tx pgx.Tx, list []*ending) err
 		INSERT INTO attempts (command_id, number, `+endColumns+`, tenant, upstream_id, profile_version, started_at, send_deadline,
 			latest_end, request, bytes_total, body_sha256, deadline_left_ms, epoch, instance)
 		SELECT command_id, number, `+endColumns+`, tenant, upstream_id, profile_version, started_at, ended_at, ended_at, request,
-			bytes_total, body_sha256, deadline_left_ms, $42, $43
-		FROM unnest($1::uuid[], $2::int[], `+endTypes+`, $34::text[], $35::bigint[], $36::int[], $37::timestamptz[], $38::json[],
-			$39::bigint[], $40::bytea[], $41::bigint[])
+			bytes_total, body_sha256, deadline_left_ms, $43, $44
+		FROM unnest($1::uuid[], $2::int[], `+endTypes+`, $35::text[], $36::bigint[], $37::int[], $38::timestamptz[], $39::json[],
+			$40::bigint[], $41::bytea[], $42::bigint[])
 			AS e(command_id, number, `+endColumns+`, tenant, upstream_id, profile_version, started_at, request, bytes_total,
 				body_sha256, deadline_left_ms)`, values...)
 	if err != nil {

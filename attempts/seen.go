@@ -38,6 +38,9 @@ func endingOf(w *work, number int, o Observation) Ending {
 		}
 	}
 	e.Reference, e.Code, e.Message = w.mask(shown.Reference), bounded(w.mask(shown.Code)), bounded(w.mask(shown.Message))
+	if w.mask(j.Link) == j.Link { // a link is good whole or not at all
+		e.Link = j.Link
+	}
 	e.RetryAfter = bounded(w.mask(o.Header.Get("Retry-After")))
 	e.Notes = append(e.Notes, j.Notes...)
 	if strings.HasPrefix(j.Rule, "answers[") && len(j.Notes) == 0 {
@@ -69,7 +72,9 @@ func redactHeaders(w *work, header http.Header) http.Header {
 }
 
 // mask takes the credential out of what an upstream may have echoed.
-func (w *work) mask(text string) string { return string(egress.Mask([]byte(text), w.access.Secrets...)) }
+func (w *work) mask(text string) string {
+	return string(egress.Mask([]byte(text), w.access.Secrets...))
+}
 
 func addressesOf(o Observation) *string {
 	if len(o.Addresses) == 0 {
@@ -104,8 +109,9 @@ func knowledgeOf(r Report, instance string) commands.Knowledge {
 			ElapsedMS       int64           `json:"elapsed_ms"`
 			Headers         json.RawMessage `json:"response_headers,omitempty"`
 			Truncated       bool            `json:"truncated,omitempty"` // the body
+			Link            string          `json:"link,omitempty"`
 			Notes           []string        `json:"notes,omitempty"`
-		}{r.Stage, r.Detail, r.BytesHandedOver, r.Elapsed.Milliseconds(), raw(r.ResponseHeaders), r.Truncated, r.Notes})),
+		}{r.Stage, r.Detail, r.BytesHandedOver, r.Elapsed.Milliseconds(), raw(r.ResponseHeaders), r.Truncated, r.Link, r.Notes})),
 	}
 }
 
