@@ -73,7 +73,7 @@ func (m *mapping) secrets(name string) []string {
 	}
 	var out []string
 	for _, i := range m.list(name) {
-		s, _ := textNode(i.value)
+		s := referenceNode(i.value)
 		if !isReference(s) { // at the name's place: the excerpt may not show the value
 			m.doc.problem(found.key, i.path, "is not a reference to a secret", referenceHelp)
 		}
@@ -83,4 +83,15 @@ func (m *mapping) secrets(name string) []string {
 		m.fail(name, fmt.Sprintf("has to name 1 to %d secrets", maxSecrets), referenceHelp)
 	}
 	return out
+}
+
+// referenceNode reads a reference in a list. Inside {…} the YAML parser takes
+// env:NAME there for a mapping.
+func referenceNode(n ast.Node) string {
+	if m, ok := n.(*ast.MappingNode); ok && len(m.Values) == 1 {
+		value, _ := scalarNode(m.Values[0].Value)
+		return m.Values[0].Key.GetToken().Value + ":" + value
+	}
+	s, _ := textNode(n)
+	return s
 }
