@@ -9,17 +9,19 @@ import (
 	"log/slog"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"executor/commands"
 	"executor/upstreams"
 )
 
-// Config is what a Store is built from; only Log may be nil.
+// Config is what a Store is built from; Log and Registry may be nil.
 type Config struct {
 	Pool      *pgxpool.Pool
 	Commands  *commands.Store
 	Upstreams *upstreams.Store
 	Log       *slog.Logger
+	Registry  prometheus.Registerer // nil for no metrics
 }
 
 // Store keeps what is found out about commands, and who looks after them.
@@ -28,6 +30,7 @@ type Store struct {
 	commands  *commands.Store
 	upstreams *upstreams.Store
 	log       *slog.Logger
+	asked     *prometheus.CounterVec // questions to upstreams, by what they found
 }
 
 // NewStore builds a Store.
@@ -35,5 +38,12 @@ func NewStore(c Config) *Store {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Store{pool: c.Pool, commands: c.Commands, upstreams: c.Upstreams, log: c.Log}
+	s := &Store{pool: c.Pool, commands: c.Commands, upstreams: c.Upstreams, log: c.Log}
+	s.asked = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "executor_lookups_total", Help: "Questions that this process put to upstreams, by what they found.",
+	}, []string{"upstream", "finding"})
+	if c.Registry != nil {
+		c.Registry.MustRegister(s.asked)
+	}
+	return s
 }

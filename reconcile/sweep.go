@@ -1,0 +1,105 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"executor/commands"
+	"executor/outcome"
+)
+
+// sweepPage bounds how many unresolved commands one sweep looks at. Each goes on
+// where the last one ended.
+const sweepPage = 1000
+
+// place is where a sweep stands in the index of unresolved commands. The zero
+// place is the beginning.
+type place struct {
+	tenant    string
+	createdAt time.Time
+	id        uuid.UUID
+}
+
+// sweep finds unresolved commands that lookups should follow up and for which no
+// round is planned, and plans one: they are older than the schedule's table, or a
+// fault of ours lost them.
+func (e *Engine) sweep(ctx context.Context) error {
+	ids, last, seen, err := e.store.forgotten(ctx, e.swept)
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := e.store.planForgotten(ctx, id); err != nil {
+			return err
+		}
+		e.log.Warn("a forgotten lookup is planned again", "command_id", id)
+	}
+	if e.swept = last; seen < sweepPage {
+		e.swept = place{}
+	}
+	return nil
+}
+
+// forgotten looks at one page. It reads the index in its order: the rest of the
+// tenant where the last page ended, then the tenants behind it.
+func (s *Store) forgotten(ctx context.Context, from place) (ids []uuid.UUID, last place, seen int, err error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT c.id, c.tenant, c.created_at, c.phase = 'lookup' AND NOT EXISTS (
+			SELECT FROM doubts d WHERE d.command_id = c.id AND (d.next_at IS NOT NULL OR d.claimed_until > now()))
+		FROM (
+			(SELECT 1 AS part, id, tenant, created_at, phase FROM commands
+				WHERE phase IS NOT NULL AND tenant = $1 AND (created_at, id) < ($2, $3)
+				ORDER BY created_at DESC, id DESC LIMIT $4)
+			UNION ALL
+			(SELECT 2, id, tenant, created_at, phase FROM commands
+				WHERE phase IS NOT NULL AND tenant > $1
+				ORDER BY tenant, created_at DESC, id DESC LIMIT $4)
+			ORDER BY part, tenant, created_at DESC, id DESC LIMIT $4) c`, from.tenant, from.createdAt, from.id, sweepPage)
+	if err != nil {
+		return nil, from, 0, fmt.Errorf("look for forgotten doubts: %w", err)
+	}
+	var lost bool
+	_, err = pgx.ForEachRow(rows, []any{&last.id, &last.tenant, &last.createdAt, &lost}, func() error {
+		seen++
+		if lost {
+			ids = append(ids, last.id)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, from, 0, fmt.Errorf("look for forgotten doubts: %w", err)
+	}
+	return ids, last, seen, nil
+}
+
+// planForgotten plans a round now, with the whole schedule before it. Under the lock
+// it looks once more.
+func (s *Store) planForgotten(ctx context.Context, id uuid.UUID) error {
+	return s.commands.Commit(ctx, func(ctx context.Context, tx commands.Tx) error {
+		locked, err := s.commands.Lock(ctx, tx, []uuid.UUID{id})
+		c := locked[id]
+		if err != nil || c.State != outcome.StateUnresolved || c.Phase != string(outcome.NextActionLookup) {
+			return err
+		}
+		schedule := fallbackSchedule
+		if op, err := s.commands.Operation(ctx, c.UpstreamID, c.ProfileVersion, c.Operation); err == nil && len(op.Lookups) > 0 {
+			schedule = op.LookupSchedule()
+		}
+		tag, err := tx.Exec(ctx, `
+			INSERT INTO doubts (command_id, tenant, upstream_id, since, next_at, gives_up_at)
+			SELECT id, tenant, upstream_id, coalesce(finalized_at, $2), $2, $3 FROM commands WHERE id = $1
+			ON CONFLICT (command_id) DO UPDATE SET next_at = excluded.next_at, gives_up_at = excluded.gives_up_at
+			WHERE doubts.next_at IS NULL`, id, c.Now, c.Now.Add(schedule.GiveUpAfter))
+		if err != nil {
+			return fmt.Errorf("plan a lookup of command %s: %w", id, err)
+		}
+		if tag.RowsAffected() == 0 {
+			return nil
+		}
+		return s.commands.Touch(ctx, tx, []uuid.UUID{id})
+	})
+}
