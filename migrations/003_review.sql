@@ -86,7 +86,7 @@ CREATE TABLE bulk_items (
 	PRIMARY KEY (tenant, bulk_id, number),
 	FOREIGN KEY (tenant, bulk_id) REFERENCES bulk_actions (tenant, id)
 );
-CREATE INDEX bulk_items_due ON bulk_items (tenant, bulk_id, next_at) WHERE result = 'pending';
+CREATE INDEX bulk_items_due ON bulk_items (tenant, bulk_id, next_at, number) WHERE result = 'pending';
 
 -- +goose Down
 DROP TABLE bulk_items, bulk_actions;

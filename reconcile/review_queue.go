@@ -1,0 +1,222 @@
+package reconcile
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"executor/commands"
+	"executor/outcome"
+	"executor/upstreams"
+)
+
+// queued is a line of the queue as the database gives it.
+type queued struct {
+	Kind         string
+	Since        time.Time
+	CommandID    uuid.UUID
+	Version      int
+	Assignee     string
+	HandedReason string
+	Evidence     outcome.Evidence
+}
+
+// The two sorts of lines. The first goes along an index of the open doubts in
+// their order; of open conflicts there are few.
+const (
+	queuedDoubts = `
+		SELECT 'unresolved' AS kind, d.since, c.id AS command_id, c.version, d.assignee, d.handed_reason, coalesce(e.evidence, '') AS evidence
+		FROM doubts d
+		JOIN commands c ON c.id = d.command_id` + queuedWith + `
+		WHERE d.tenant = $1 AND d.handed_at IS NOT NULL AND c.phase = 'review'`
+	queuedConflicts = `
+		SELECT 'conflict' AS kind, o.since, c.id AS command_id, c.version, coalesce(d.assignee, '') AS assignee,
+			'' AS handed_reason, coalesce(e.evidence, '') AS evidence
+		FROM (
+			SELECT command_id, min(at) AS since FROM findings
+			WHERE tenant = $1 AND effect = 'conflict' AND resolved_at IS NULL GROUP BY command_id) o
+		JOIN commands c ON c.id = o.command_id
+		LEFT JOIN doubts d ON d.command_id = c.id` + queuedWith + `
+		WHERE c.tenant = $1`
+	// queuedWith adds what is shown, and filtered by: the evidence of the last attempt
+	// that may have acted, as far as what came late of it does not say otherwise.
+	queuedWith = `
+		JOIN command_requests r ON r.command_id = c.id
+		LEFT JOIN LATERAL (
+			SELECT coalesce(l.evidence, a.evidence) AS evidence
+			FROM attempts a
+			LEFT JOIN LATERAL (
+				SELECT evidence, answer FROM findings f
+				WHERE f.command_id = a.command_id AND f.attempt_number = a.number AND f.source = 'late_evidence'
+				ORDER BY f.id DESC LIMIT 1) l ON true
+			WHERE a.command_id = c.id AND a.ended_at IS NOT NULL AND a.boundary <> 'not_crossed'
+				AND coalesce(l.evidence, a.evidence) <> 'not_sent' AND coalesce(l.answer, a.answer) NOT IN ('refused', 'declined')
+			ORDER BY a.number DESC LIMIT 1) e ON true`
+)
+
+// queue selects what the filter asks for, the oldest first, at most limit of it.
+func (s *Store) queue(ctx context.Context, q commands.Querier, f ReviewFilter, limit int) ([]queued, error) {
+	sql, args, err := f.statement(limit)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := q.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, unavailable("read the review queue", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[queued])
+	if err != nil {
+		return nil, unavailable("read the review queue", err)
+	}
+	return list, nil
+}
+
+// statement is the filter as SQL with its arguments; nothing of the filter enters
+// the text.
+func (f ReviewFilter) statement(limit int) (string, []any, error) {
+	if err := f.check(); err != nil {
+		return "", nil, err
+	}
+	b := &conditions{args: []any{f.Tenant}}
+	if err := f.narrow(b); err != nil {
+		return "", nil, err
+	}
+	var parts []string
+	for _, sort := range []struct{ kind, sql, since, order, handed string }{
+		{ReviewUnresolved, queuedDoubts, "d.since", "d.since, d.command_id", "d.handed_reason"},
+		{ReviewConflict, queuedConflicts, "o.since", "o.since, c.id", "''"},
+	} {
+		if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, sort.kind) {
+			continue
+		}
+		where := strings.NewReplacer("{since}", sort.since, "{order}", sort.order, "{handed}", sort.handed).Replace(b.text.String())
+		parts = append(parts, fmt.Sprintf("(%s%s\n\t\tORDER BY %s LIMIT %d)", sort.sql, where, sort.order, limit))
+	}
+	return strings.Join(parts, "\n\t\tUNION ALL ") + fmt.Sprintf("\n\t\tORDER BY since, command_id LIMIT %d", limit), b.args, nil
+}
+
+// conditions collects what a WHERE adds, with ? for each argument.
+type conditions struct {
+	text strings.Builder
+	args []any
+}
+
+func (b *conditions) and(condition string, values ...any) {
+	for _, v := range values {
+		b.args = append(b.args, v)
+		condition = strings.Replace(condition, "?", fmt.Sprintf("$%d", len(b.args)), 1)
+	}
+	b.text.WriteString(" AND " + condition)
+}
+
+// narrow adds a condition for each field that is set.
+func (f ReviewFilter) narrow(b *conditions) error {
+	if f.Upstream != "" {
+		b.and("c.upstream_id = (SELECT id FROM upstreams WHERE tenant = $1 AND name = ?)", f.Upstream)
+	}
+	if f.Operation != "" {
+		b.and("c.operation = ?", f.Operation)
+	}
+	if len(f.Reasons) > 0 {
+		b.and("(c.outcome ->> 'reason' = ANY(?) OR {handed} = ANY(?))", f.Reasons, f.Reasons)
+	}
+	if len(f.Evidence) > 0 {
+		b.and("e.evidence = ANY(?)", f.Evidence)
+	}
+	if f.Assignee != nil {
+		b.and("coalesce(d.assignee, '') = ?", *f.Assignee)
+	}
+	if f.OlderThan > 0 {
+		b.and("{since} < now() - ?::interval", f.OlderThan)
+	}
+	f.narrowMetadata(b)
+	if f.Cursor != "" {
+		at, id, err := decodeReviewCursor(f.Cursor)
+		if err != nil {
+			return err
+		}
+		b.and("({order}) > (?, ?)", at, id)
+	}
+	return nil
+}
+
+// narrowMetadata compares numbers only with what looks like one.
+func (f ReviewFilter) narrowMetadata(b *conditions) {
+	if len(f.Metadata) > 0 {
+		b.and("r.metadata <> '{}'::jsonb AND r.metadata @> ?::jsonb", jsonText(f.Metadata))
+	}
+	for _, bound := range []struct {
+		values  map[string]string
+		compare string
+	}{{f.MetadataMin, ">="}, {f.MetadataMax, "<="}} {
+		for _, key := range slices.Sorted(maps.Keys(bound.values)) {
+			b.and("CASE WHEN r.metadata ->> ?::text ~ ? THEN (r.metadata ->> ?::text)::numeric "+bound.compare+" ?::text::numeric ELSE false END",
+				key, number.String(), key, bound.values[key])
+		}
+	}
+}
+
+// number is what metadata has to look like to be compared as a number.
+var number = regexp.MustCompile(`^-?[0-9]{1,30}(\.[0-9]{1,30})?$`)
+
+// check refuses what can never be found.
+func (f ReviewFilter) check() error {
+	var fields []upstreams.FieldError
+	for _, kind := range f.Kinds {
+		if !slices.Contains(ReviewKinds(), kind) {
+			fields = append(fields, upstreams.FieldError{Pointer: "/kind", Code: "unknown_kind", Detail: fmt.Sprintf("There is no kind %q: it is unresolved or conflict.", kind)})
+		}
+	}
+	for _, e := range f.Evidence {
+		if _, err := outcome.ParseEvidence(e); err != nil {
+			fields = append(fields, upstreams.FieldError{Pointer: "/evidence", Code: "unknown_evidence", Detail: fmt.Sprintf("There is no evidence %q.", e)})
+		}
+	}
+	for name, values := range map[string]map[string]string{"metadata_min": f.MetadataMin, "metadata_max": f.MetadataMax} {
+		for key, value := range values {
+			if !number.MatchString(value) {
+				fields = append(fields, upstreams.FieldError{Pointer: "/" + name + "/" + key, Code: "not_a_number", Detail: fmt.Sprintf("%q is not a plain decimal number.", value)})
+			}
+		}
+	}
+	if f.OlderThan < 0 {
+		fields = append(fields, upstreams.FieldError{Pointer: "/older_than", Code: "negative", Detail: "An age is not negative."})
+	}
+	if len(fields) > 0 {
+		return &commands.Invalid{Detail: "The filter of the review queue is not valid.", Fields: fields}
+	}
+	return nil
+}
+
+// narrows reports whether the filter leaves anything out.
+func (f ReviewFilter) narrows() bool {
+	text, _ := json.Marshal(f) // texts and numbers always encode
+	return string(text) != "{}"
+}
+
+func encodeReviewCursor(q queued) string {
+	b := binary.BigEndian.AppendUint64(nil, uint64(q.Since.UnixMicro()))
+	return base64.RawURLEncoding.EncodeToString(append(b, q.CommandID[:]...))
+}
+
+func decodeReviewCursor(s string) (time.Time, uuid.UUID, error) {
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil || len(b) != 24 {
+		return time.Time{}, uuid.UUID{}, commands.ErrBadCursor
+	}
+	at := time.UnixMicro(int64(binary.BigEndian.Uint64(b)))
+	if at.Year() < 1970 || at.Year() > 9999 { // PostgreSQL's range is narrower than the number's
+		return time.Time{}, uuid.UUID{}, commands.ErrBadCursor
+	}
+	return at, uuid.UUID(b[8:]), nil
+}
