@@ -7,13 +7,13 @@ import (
 	"executor/outcome"
 )
 
-// Response is what came back of one attempt.
+// Response is what came back of one attempt, or of one lookup.
 type Response struct {
 	Status       int
 	Headers      http.Header // canonical names
 	Body         []byte
 	BodyComplete bool // read to its end, and not cut at a limit
-	Attempt      int  // number of the attempt, or of the round of lookups, from 1
+	Attempt      int  // number of the attempt, from 1; 0 for lookups and notices
 
 	// Target is the path and query of the request, which a relative link counts
 	// from; "" = the path of base_url.
