@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -96,11 +97,12 @@ type process struct {
 	sender     *attempts.Sender // nil without the role worker, as is engine
 	engine     *attempts.Engine
 	started    bool // the engine
-	router     http.Handler
-	metrics    http.Handler
-	front      *httpServer // API and health
-	back       *httpServer // metrics; nil if there are none
-	failed     chan error  // a listener that ended by itself
+	followers
+	router  http.Handler
+	metrics http.Handler
+	front   *httpServer // API and health
+	back    *httpServer // metrics; nil if there are none
+	failed  chan error  // a listener that ended by itself
 }
 
 // openProcess opens what can fail and wires the parts. A busy port or an old
@@ -139,8 +141,14 @@ func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv
 	if err != nil {
 		return err
 	}
+	if err := p.openHooks(pool, registry); err != nil {
+		return err
+	}
 	ups := upstreams.NewStore(pool)
-	p.commands = commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Deployment: p.config.DeploymentID, Log: p.log, Registry: registry})
+	p.commands = commands.NewStore(commands.Config{
+		Pool: pool, Upstreams: ups, Jobs: jobs, Announcer: p.hooks, Deployment: p.config.DeploymentID, Log: p.log, Registry: registry,
+	})
+	p.openDoubts(pool, ups, registry)
 	p.deployment = attempts.OpenDeployment(pool, p.config.DeploymentID, p.commands, ups)
 	if p.config.has(roleWorker) {
 		if err := p.wireWorker(pool, ups, registry, getenv); err != nil {
@@ -160,10 +168,10 @@ func (p *process) wireWorker(pool *pgxpool.Pool, ups *upstreams.Store, registry 
 	}
 	p.guard = egress.NewGuard(egress.GuardConfig{Own: databaseAddresses(pool)})
 	p.sender = attempts.NewSender(attempts.SenderConfig{Guard: p.guard, Resolver: p.resolver, Log: p.log})
+	secrets := egress.NewSecrets(getenv, p.config.SecretsDir)
+	tokens := egress.NewTokens(egress.TokensConfig{Guard: p.guard, Resolver: p.resolver})
 	engine, err := attempts.NewEngine(attempts.EngineConfig{
-		Pool: pool, Commands: p.commands, Upstreams: ups, Sender: p.sender,
-		Secrets:  egress.NewSecrets(getenv, p.config.SecretsDir),
-		Tokens:   egress.NewTokens(egress.TokensConfig{Guard: p.guard, Resolver: p.resolver}),
+		Pool: pool, Commands: p.commands, Upstreams: ups, Sender: p.sender, Secrets: secrets, Tokens: tokens,
 		Instance: p.config.Instance, Expected: p.config.DeploymentID, LeaseTTL: p.config.LeaseTTL, Drain: p.config.Drain,
 		River: attempts.RiverConfig{
 			JobTimeout: p.config.JobTimeout, RescueStuckJobsAfter: p.config.RescueAfter, SoftStopTimeout: p.config.SoftStop,
@@ -175,6 +183,7 @@ func (p *process) wireWorker(pool *pgxpool.Pool, ups *upstreams.Store, registry 
 	}
 	p.engine, p.deployment = engine, engine.Deployment()
 	p.commands.SetStarter(engine)
+	p.wireFollowers(upstreams.NewAccess(secrets, tokens))
 	return nil
 }
 
@@ -259,6 +268,7 @@ func (p *process) start(ctx context.Context) error {
 			return err
 		}
 		p.started = true
+		p.followers.start()
 	}
 	p.front.serve(p.router, p.failed)
 	serving := []any{"url", p.front.url(), "roles", p.config.Roles, "frozen", state.Frozen() || state.Foreign()}
@@ -303,7 +313,10 @@ func (p *process) drain(bound time.Duration) error {
 	defer done()
 	err := p.front.stop(requests)
 	if p.started {
+		var following sync.WaitGroup
+		following.Go(func() { p.followers.stop(ctx) })
 		err = errors.Join(err, p.engine.Stop(ctx))
+		following.Wait()
 	}
 	err = errors.Join(err, p.back.stop(ctx))
 	p.close()
@@ -319,4 +332,5 @@ func (p *process) close() {
 	}
 	p.keys.Close()
 	p.commands.Close()
+	p.hooks.Close()
 }
