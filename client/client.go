@@ -25,7 +25,8 @@ type Config struct {
 	// Timeout bounds each single try, beyond what the service is asked to wait; 30 s.
 	Timeout time.Duration
 	// Retries is how often a request is repeated that failed in passing, where that
-	// is safe: reads, submits (with the same key) and cancels; 5. Negative: never.
+	// is safe: reads, submits (with the same key), cancels, bulk actions (with the
+	// same id) and applying reports; 5. Negative: never.
 	Retries   int
 	UserAgent string
 }
@@ -80,8 +81,10 @@ type call struct {
 	query   url.Values
 	headers map[string]string
 	body    []byte
-	media   string        // of body; application/json if empty
+	stream  io.Reader     // instead of body, sent as it is read; a call that has it cannot be repeated
+	media   string        // of the body; application/json if empty
 	accept  string        // application/json if empty
+	empty   bool          // a success has no content
 	wait    time.Duration // how long the service may take by intention
 	repeat  bool          // the same request again is safe
 }
@@ -139,7 +142,7 @@ func passing(err error) bool {
 }
 
 func (c *Client) try(ctx context.Context, r call) (reply, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout+r.wait)
+	ctx, cancel := r.bound(ctx, c.timeout)
 	defer cancel()
 	res, err := c.send(ctx, r)
 	if err != nil {
@@ -167,14 +170,18 @@ func (c *Client) send(ctx context.Context, r call) (*http.Response, error) {
 	target := *c.base
 	target.RawQuery = r.query.Encode()
 	address := target.JoinPath(r.path)
-	req, err := http.NewRequestWithContext(ctx, r.method, address.String(), bytes.NewReader(r.body))
+	var content io.Reader = bytes.NewReader(r.body)
+	if r.stream != nil {
+		content = r.stream
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, address.String(), content)
 	if err != nil {
 		return nil, err
 	}
 	c.authorize(req.Header)
 	req.Header.Set("User-Agent", c.agent)
 	req.Header.Set("Accept", r.wanted())
-	if r.body != nil {
+	if r.body != nil || r.stream != nil {
 		req.Header.Set("Content-Type", orDefault(r.media, "application/json"))
 	}
 	for name, value := range r.headers {
@@ -223,7 +230,7 @@ func (f *foreignAnswer) Error() string { return f.text }
 
 func (r call) accepts(res *http.Response) error {
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	if media == r.wanted() {
+	if media == r.wanted() || (r.empty && res.StatusCode == http.StatusNoContent) {
 		return nil
 	}
 	return &foreignAnswer{fmt.Sprintf("%s %s was answered with %d and %s instead of %s; is the URL right, or is a proxy between?",
@@ -251,8 +258,20 @@ func read[T any](ctx context.Context, c *Client, r call) (T, reply, error) {
 	if err := json.Unmarshal(res.body, &v); err != nil {
 		return v, res, fmt.Errorf("read the answer to %s %s: %w", r.method, r.path, err)
 	}
+	if k, ok := any(&v).(interface{ keep([]byte) }); ok {
+		k.keep(res.body)
+	}
 	return v, res, nil
 }
+
+// document is what a value was read from.
+type document struct{ text json.RawMessage }
+
+// JSON is the answer as the service wrote it, with members that this client does
+// not know.
+func (d document) JSON() json.RawMessage { return d.text }
+
+func (d *document) keep(b []byte) { d.text = b }
 
 // plain takes the mark of uncertainty off, where it says nothing to the caller.
 func plain(err error) error {

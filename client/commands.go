@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"iter"
 	"net/http"
 	"net/url"
@@ -111,76 +110,30 @@ type Filter struct {
 }
 
 // Page is one page of commands, the newest first.
-type Page struct {
-	Data       []Command `json:"data"`
-	NextCursor string    `json:"next_cursor"` // empty at the end
-
-	document json.RawMessage
-}
-
-// JSON is the page as the service wrote it.
-func (p Page) JSON() json.RawMessage { return p.document }
+type Page = PageOf[Command]
 
 // ListPage reads one page.
 func (c *Client) ListPage(ctx context.Context, f Filter) (Page, error) {
-	page, res, err := read[Page](ctx, c, call{method: http.MethodGet, path: path("commands"), query: f.query(), repeat: true})
-	page.document = res.body
-	return page, err
+	return page[Command](ctx, c, path("commands"), f.query())
 }
 
 // List yields the commands of all pages, the newest first. It ends after the
 // first error.
 func (c *Client) List(ctx context.Context, f Filter) iter.Seq2[Command, error] {
-	return func(yield func(Command, error) bool) {
-		for {
-			page, err := c.ListPage(ctx, f)
-			if err != nil {
-				yield(Command{}, err)
-				return
-			}
-			for _, cmd := range page.Data {
-				if !yield(cmd, nil) {
-					return
-				}
-			}
-			if page.NextCursor == "" {
-				return
-			}
-			if page.NextCursor == f.Cursor {
-				yield(Command{}, errors.New("the service gave the same cursor twice"))
-				return
-			}
-			f.Cursor = page.NextCursor
-		}
-	}
+	return pages(f.Cursor, func(cursor string) (Page, error) {
+		f.Cursor = cursor
+		return c.ListPage(ctx, f)
+	})
 }
 
 func (f Filter) query() url.Values {
-	q := url.Values{}
+	q := query(map[string]string{
+		"upstream": f.Upstream, "operation": f.Operation, "key": f.Key, "reference": f.Reference, "cursor": f.Cursor,
+		"created_after": moment(f.CreatedAfter), "created_before": moment(f.CreatedBefore), "limit": number(f.Limit),
+	})
 	for _, s := range f.States {
 		q.Add("state", string(s))
 	}
-	for name, value := range map[string]string{
-		"upstream": f.Upstream, "operation": f.Operation, "key": f.Key, "reference": f.Reference, "cursor": f.Cursor,
-		"created_after": moment(f.CreatedAfter), "created_before": moment(f.CreatedBefore),
-	} {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	for name, value := range f.Metadata {
-		q.Set("metadata."+name, value)
-	}
-	if f.Limit > 0 {
-		q.Set("limit", strconv.Itoa(f.Limit))
-	}
+	named(q, "metadata", f.Metadata)
 	return q
-}
-
-// list reads a list that has one page.
-func list[T any](ctx context.Context, c *Client, p string) ([]T, error) {
-	d, _, err := read[struct {
-		Data []T `json:"data"`
-	}](ctx, c, call{method: http.MethodGet, path: p, repeat: true})
-	return d.Data, err
 }

@@ -26,6 +26,22 @@
 // the same again under that key, now or later, and at most one command exists.
 // Choose the key from your own data where you can, so that it survives a crash.
 //
+// # What people decide
+//
+// [Client.Reviews] lists what waits for a person; [Client.Resolve], [Client.LookUp],
+// [Client.Resend], [Client.Assign], [Client.Note] and [Client.Correct] act on it. Each
+// takes the version of the command that the decision was made on: if a lookup or
+// another person was faster, nothing is done and the error is [ErrStale]. The name
+// of the API key, the reason and the evidence are kept in the audit log.
+//
+// None of them is repeated by itself. If the answer is lost, the error is an
+// [*Unanswered]: read the command, then decide again. The same with the same version
+// cannot be done twice, since doing it changed the version.
+//
+// # Webhooks
+//
+// A receiver checks what it gets with [VerifyWebhook] or is a [WebhookHandler].
+//
 // # Errors
 //
 // What the service refuses is a [*Problem] (RFC 9457). errors.Is compares it with

@@ -16,6 +16,7 @@ var (
 	ErrForbidden    = errors.New("the API key lacks a scope")                     // 403
 	ErrNotFound     = errors.New("there is nothing by that name")                 // 404
 	ErrConflict     = errors.New("the state does not allow it")                   // 409
+	ErrStale        = errors.New("the command has changed since that version")    // 412
 	ErrInvalid      = errors.New("the request can never be accepted as it is")    // 400, 413, 415, 422, and *Invalid
 	ErrKeyReused    = errors.New("the key belongs to another request")            // 422 idempotency_key_reused
 	ErrUnavailable  = errors.New("the service is away for now")                   // 502, 503, 504
@@ -32,6 +33,9 @@ type Problem struct {
 	RequestID string       `json:"request_id"`
 	Errors    []FieldError `json:"errors"`
 	CommandID string       `json:"command_id"` // with idempotency_key_reused: whose key it is
+	// CurrentVersion comes with precondition_failed: the version that the command has
+	// now.
+	CurrentVersion int `json:"current_version"`
 
 	retryAfter time.Duration // negative: not stated
 }
@@ -94,6 +98,8 @@ func (p *Problem) Is(target error) bool {
 		return p.Status == http.StatusNotFound && p.Code != ""
 	case ErrConflict:
 		return p.Status == http.StatusConflict
+	case ErrStale:
+		return p.Status == http.StatusPreconditionFailed
 	case ErrKeyReused:
 		return p.Code == "idempotency_key_reused"
 	case ErrInvalid:
@@ -136,7 +142,7 @@ func orUntyped(media string) string {
 // Invalid is a call that was not made, since the service could never accept it.
 // errors.Is finds ErrInvalid in it, as in the service's own refusal.
 type Invalid struct {
-	Field  string // of the Submission, such as Key; empty for the id or the name in a call's path
+	Field  string // of what was given, such as Key of a Submission; empty for the id or the name in a call's path
 	Detail string
 }
 
@@ -157,3 +163,24 @@ func (u *Unconfirmed) Error() string {
 }
 
 func (u *Unconfirmed) Unwrap() error { return u.Err }
+
+// Unanswered says that something was asked for that is not repeated by itself, and
+// that it is not known whether the service did it. Look before doing it again.
+type Unanswered struct {
+	Err error // what happened
+}
+
+func (u *Unanswered) Error() string {
+	return fmt.Sprintf("not known whether it was done; look before doing it again: %v", u.Err)
+}
+
+func (u *Unanswered) Unwrap() error { return u.Err }
+
+// unanswered keeps a certain refusal as it is.
+func unanswered(err error) error {
+	var u errUncertain
+	if errors.As(err, &u) {
+		return &Unanswered{u.error}
+	}
+	return err
+}

@@ -1,0 +1,98 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/http"
+	"time"
+)
+
+// DeliveryState is how far a delivery is.
+type DeliveryState string
+
+const (
+	DeliveryPending   DeliveryState = "pending"   // due, or waiting for its next try
+	DeliveryDelivered DeliveryState = "delivered" // the receiver took it
+	DeliveryFailed    DeliveryState = "failed"    // given up
+	DeliveryDropped   DeliveryState = "dropped"   // never sent: the receiver was deleted, or the event became untrue
+)
+
+// Delivery is one event on its way to one receiver.
+type Delivery struct {
+	ID           string        `json:"id"`
+	WebhookID    string        `json:"webhook_id"`
+	EventID      string        `json:"event_id"` // the header webhook-id, the same on every try
+	Type         string        `json:"type"`
+	CommandID    string        `json:"command_id"` // empty for a test
+	Sequence     int           `json:"sequence"`
+	State        DeliveryState `json:"state"`
+	CreatedAt    time.Time     `json:"created_at"`
+	NextAt       *time.Time    `json:"next_at"`
+	DeliveredAt  *time.Time    `json:"delivered_at"`
+	Tries        int           `json:"tries"`
+	LastStatus   int           `json:"last_status"`
+	LastCategory string        `json:"last_category"` // the kind of failure
+	LastDetail   string        `json:"last_detail"`   // the failure in words
+
+	// Not in lists.
+	Payload json.RawMessage `json:"payload,omitempty"` // the body as it is signed and sent
+	Log     []DeliveryTry   `json:"log,omitempty"`     // the oldest first
+
+	document
+}
+
+// DeliveryTry is one try.
+type DeliveryTry struct {
+	Number    int       `json:"number"`
+	StartedAt time.Time `json:"started_at"`
+	TookMS    int64     `json:"took_ms"`
+	Instance  string    `json:"instance"`
+	Status    int       `json:"status"`
+	Category  string    `json:"category"`
+	Detail    string    `json:"detail"`
+	Response  string    `json:"response"` // the beginning of the receiver's answer
+}
+
+// DeliveryFilter selects deliveries; its zero value selects all.
+type DeliveryFilter struct {
+	Webhook string // the receiver's id
+	Command string // the command's id
+	States  []DeliveryState
+	Type    string // of the event
+	Cursor  string // of the page to begin with
+	Limit   int    // deliveries per page, up to 100; 50
+}
+
+// DeliveryPage is one page of the delivery log.
+type DeliveryPage = PageOf[Delivery]
+
+// DeliveriesPage reads one page of the delivery log, the newest first.
+func (c *Client) DeliveriesPage(ctx context.Context, f DeliveryFilter) (DeliveryPage, error) {
+	q := query(map[string]string{"webhook": f.Webhook, "command": f.Command, "type": f.Type, "cursor": f.Cursor, "limit": number(f.Limit)})
+	for _, s := range f.States {
+		q.Add("state", string(s))
+	}
+	return page[Delivery](ctx, c, path("webhook-deliveries"), q)
+}
+
+// Deliveries yields the delivery log, the newest first. It ends after the first
+// error.
+func (c *Client) Deliveries(ctx context.Context, f DeliveryFilter) iter.Seq2[Delivery, error] {
+	return pages(f.Cursor, func(cursor string) (DeliveryPage, error) {
+		f.Cursor = cursor
+		return c.DeliveriesPage(ctx, f)
+	})
+}
+
+// Delivery reads one with its payload and every try.
+func (c *Client) Delivery(ctx context.Context, id string) (Delivery, error) {
+	d, _, err := read[Delivery](ctx, c, call{method: http.MethodGet, path: path("webhook-deliveries", id), repeat: true})
+	return d, err
+}
+
+// Redeliver has an event delivered once more, under the same event id. It is not
+// repeated by itself, and a receiver knows a repeat by the event id.
+func (c *Client) Redeliver(ctx context.Context, id string) (Delivery, error) {
+	return once[Delivery](ctx, c, call{method: http.MethodPost, path: path("webhook-deliveries", id, "redeliver")})
+}
