@@ -100,7 +100,7 @@ func (u *upload) open(ctx context.Context) error {
 		_, err := tx.Exec(ctx, `
 			INSERT INTO reports (id, tenant, upstream_id, upstream, operation, format, settings, period_from, period_until,
 				settles_for_ms, created_at, created_by, state, next_at, claim, claimed_until)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, 'uploading', $11, $13, $11 + $14::interval)`,
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::timestamptz, $12, 'uploading', $11::timestamptz, $13, $11::timestamptz + $14::interval)`,
 			u.id, p.Tenant, p.upstreamID, p.Upstream, p.Operation, p.Format, p.settings.encode(), from, until,
 			p.SettlesFor.Milliseconds(), now, p.Actor, u.claim, uploadClaim)
 		if err != nil {
