@@ -1,0 +1,110 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// job is a claimed delivery with what is needed to send it.
+type job struct {
+	ID         uuid.UUID
+	EventID    uuid.UUID
+	EndpointID uuid.UUID
+	Tenant     string
+	Type       string
+	URL        string
+	Payload    []byte
+	Step       int
+
+	claim   uuid.UUID
+	expires time.Time // by this process's clock, from before it was claimed
+	signer  signer
+}
+
+// claimSQL claims what is due, of each endpoint at most what its line has room
+// for. Places are given out in turn: every endpoint's first delivery comes before
+// anybody's second.
+//
+// Data of another deployment, and data that may be a copy or have lost its end,
+// is nobody's to tell of: then nothing is due.
+const claimSQL = `
+	WITH line AS (
+		SELECT e.id, e.ordered, $3 - coalesce(b.busy, 0) AS room
+		FROM webhook_endpoints e LEFT JOIN unnest($4::uuid[], $5::int[]) AS b(id, busy) ON b.id = e.id
+		WHERE e.disabled_at IS NULL AND e.troubled = $2
+		  AND coalesce((SELECT ($1 = '' OR id = $1) AND NOT doubtful FROM deployment), $1 = '')
+	), due AS (
+		SELECT d.id FROM line CROSS JOIN LATERAL (
+			SELECT d.id, d.next_at, row_number() OVER (ORDER BY d.next_at) AS place
+			FROM webhook_deliveries d
+			WHERE d.endpoint_id = line.id AND d.state = 'pending' AND d.next_at <= now()
+			  AND (d.claimed_until IS NULL OR d.claimed_until <= now())
+			  AND NOT (line.ordered AND EXISTS (
+				SELECT FROM webhook_deliveries earlier WHERE earlier.command_id = d.command_id AND earlier.endpoint_id = d.endpoint_id
+				  AND earlier.sequence < d.sequence AND earlier.state = 'pending'))
+			ORDER BY d.next_at LIMIT greatest(line.room, 0)
+		) d ORDER BY d.place, d.next_at LIMIT $6
+	), free AS (
+		SELECT id FROM webhook_deliveries
+		WHERE id IN (SELECT id FROM due) AND state = 'pending' AND next_at <= now() AND (claimed_until IS NULL OR claimed_until <= now())
+		FOR UPDATE SKIP LOCKED
+	)
+	UPDATE webhook_deliveries d SET claim = $7, claimed_until = clock_timestamp() + $8::interval
+	FROM free, webhook_endpoints e, webhook_events v
+	WHERE d.id = free.id AND e.id = d.endpoint_id AND v.id = d.event_id
+	RETURNING d.id, d.event_id, d.endpoint_id, d.tenant, d.type, e.url, v.payload, d.step`
+
+// claims is what one look asks for.
+type claims struct {
+	deployment string // that this process belongs to; "" is any
+	troubled   bool   // which line
+	places     int    // of an endpoint in this process
+	busy       map[uuid.UUID]int
+	limit      int
+	lasts      time.Duration
+}
+
+// claim takes due deliveries. One whose answer is lost is due again when the
+// claim ends.
+func (s *Store) claim(ctx context.Context, c claims) ([]*job, error) {
+	id, expires := uuid.New(), time.Now().Add(c.lasts)
+	lanes := slices.Collect(maps.Keys(c.busy))
+	counts := make([]int32, len(lanes))
+	for i, lane := range lanes {
+		counts[i] = int32(c.busy[lane])
+	}
+	rows, err := s.pool.Query(ctx, claimSQL, c.deployment, c.troubled, c.places, lanes, counts, c.limit, id, c.lasts)
+	if err != nil {
+		return nil, fmt.Errorf("claim webhook deliveries: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*job, error) {
+		j := &job{claim: id, expires: expires}
+		return j, row.Scan(&j.ID, &j.EventID, &j.EndpointID, &j.Tenant, &j.Type, &j.URL, &j.Payload, &j.Step)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claim webhook deliveries: %w", err)
+	}
+	return list, s.equip(ctx, list)
+}
+
+// equip gives jobs what they are signed with.
+func (s *Store) equip(ctx context.Context, list []*job) error {
+	if len(list) == 0 {
+		return nil
+	}
+	endpoints := make(map[uuid.UUID]bool)
+	for _, j := range list {
+		endpoints[j.EndpointID] = true
+	}
+	signers, err := s.signers(ctx, slices.Collect(maps.Keys(endpoints)))
+	for _, j := range list {
+		j.signer = signers[j.EndpointID]
+	}
+	return err
+}

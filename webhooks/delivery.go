@@ -1,0 +1,234 @@
+package webhooks
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Delivery is one event for one endpoint.
+type Delivery struct {
+	ID         uuid.UUID
+	EventID    uuid.UUID // the header webhook-id, the same on every try and for every endpoint
+	EndpointID uuid.UUID
+	Tenant     string
+	CommandID  *uuid.UUID // nil for a test
+	Sequence   int        // of the command's outcome
+	Type       string
+	At         time.Time // of the event
+	State      DeliveryState
+	HeldUntil  *time.Time // a later outcome before then drops it
+	NextAt     time.Time  // pending: no try before it
+	Tries      int
+	EndedAt    *time.Time
+	Status     int     // of the last try; 0: no response
+	Failure    Failure // of the last try
+	Detail     string  // the same in words
+}
+
+// DeliveryState is where a delivery stands.
+type DeliveryState string
+
+const (
+	DeliveryPending   DeliveryState = "pending"   // due, held back, or waiting for its next try or its endpoint
+	DeliveryDelivered DeliveryState = "delivered" // accepted with a 2xx
+	DeliveryFailed    DeliveryState = "failed"    // given up; it can be delivered again by hand
+	DeliveryDropped   DeliveryState = "dropped"   // never sent: it was overtaken while held back, or its endpoint is gone
+)
+
+// DeliveryStates lists them.
+func DeliveryStates() []DeliveryState {
+	return []DeliveryState{DeliveryPending, DeliveryDelivered, DeliveryFailed, DeliveryDropped}
+}
+
+// Try is one request to an endpoint and what came of it.
+type Try struct {
+	Number   int
+	Instance string
+	At       time.Time
+	Duration time.Duration // to the response's header, or to the failure
+	Status   int           // 0: no response
+	Failure  Failure
+	Detail   string
+	Excerpt  string // the beginning of the response, printable
+	NextAt   *time.Time
+}
+
+// Account is a delivery with all that is on record of it.
+type Account struct {
+	Delivery
+	Payload []byte
+	Log     []Try // oldest first
+}
+
+// DeliveryFilter selects deliveries of one tenant, newest first.
+type DeliveryFilter struct {
+	Tenant   string
+	Endpoint *uuid.UUID
+	Command  *uuid.UUID
+	Event    *uuid.UUID // the header webhook-id
+	States   []string
+	Type     string
+	Since    *time.Time // of the event
+	Until    *time.Time // exclusive
+	Cursor   string
+	Limit    int // 0 is 50; at most MaxPage
+}
+
+const (
+	defaultPage = 50
+	// MaxPage bounds a page of a list.
+	MaxPage = 100
+)
+
+const selectDeliveries = `
+	SELECT id, event_id, endpoint_id, tenant, command_id, sequence, type, at, state, held_until, next_at, tries, ended_at,
+		status, failure, detail
+	FROM webhook_deliveries `
+
+// Deliveries reads a page of the log, newest first, and the cursor of the next
+// page ("" at the end).
+func (s *Store) Deliveries(ctx context.Context, f DeliveryFilter) ([]Delivery, string, error) {
+	limit := min(f.Limit, MaxPage)
+	if limit <= 0 {
+		limit = defaultPage
+	}
+	where, args, err := f.conditions()
+	if err != nil {
+		return nil, "", err
+	}
+	list, err := deliveries(ctx, s.pool, where+fmt.Sprintf(` ORDER BY at DESC, id DESC LIMIT %d`, limit+1), args...)
+	if err != nil {
+		return nil, "", unavailable("read webhook deliveries", err)
+	}
+	if len(list) <= limit {
+		return list, "", nil
+	}
+	return list[:limit], encodeCursor(list[limit-1]), nil
+}
+
+// DeliveriesOf reads every delivery about a command, oldest first.
+func (s *Store) DeliveriesOf(ctx context.Context, tenant string, command uuid.UUID) ([]Delivery, error) {
+	list, err := deliveries(ctx, s.pool, `WHERE tenant = $1 AND command_id = $2 ORDER BY sequence, id`, tenant, command)
+	if err != nil {
+		return nil, unavailable("read webhook deliveries", err)
+	}
+	return list, nil
+}
+
+func deliveries(ctx context.Context, q querier, where string, args ...any) ([]Delivery, error) {
+	rows, err := q.Query(ctx, selectDeliveries+where, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByName[Delivery])
+}
+
+// conditions turns the filter into a WHERE with its arguments; nothing of the
+// filter enters the SQL text.
+func (f DeliveryFilter) conditions() (string, []any, error) {
+	var (
+		where = []string{"tenant = $1"}
+		args  = []any{f.Tenant}
+	)
+	and := func(condition string, values ...any) {
+		for _, v := range values {
+			args = append(args, v)
+			condition = strings.Replace(condition, "?", fmt.Sprintf("$%d", len(args)), 1)
+		}
+		where = append(where, condition)
+	}
+	for _, state := range f.States {
+		if !slices.Contains(DeliveryStates(), DeliveryState(state)) {
+			return "", nil, invalid("state", "unknown_state", "There is no state %q.", state)
+		}
+	}
+	if len(f.States) > 0 {
+		and("state = ANY(?)", f.States)
+	}
+	if f.Endpoint != nil {
+		and("endpoint_id = ?", *f.Endpoint)
+	}
+	if f.Command != nil {
+		and("command_id = ?", *f.Command)
+	}
+	if f.Event != nil {
+		and("event_id = ?", *f.Event)
+	}
+	if f.Type != "" {
+		and("type = ?", f.Type)
+	}
+	if f.Since != nil {
+		and("at >= ?", *f.Since)
+	}
+	if f.Until != nil {
+		and("at < ?", *f.Until)
+	}
+	if f.Cursor != "" {
+		at, id, err := decodeCursor(f.Cursor)
+		if err != nil {
+			return "", nil, err
+		}
+		and("(at, id) < (?, ?)", at, id)
+	}
+	return "WHERE " + strings.Join(where, " AND "), args, nil
+}
+
+func encodeCursor(d Delivery) string {
+	b := binary.BigEndian.AppendUint64(nil, uint64(d.At.UnixMicro()))
+	return base64.RawURLEncoding.EncodeToString(append(b, d.ID[:]...))
+}
+
+func decodeCursor(s string) (time.Time, uuid.UUID, error) {
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil || len(b) != 24 {
+		return time.Time{}, uuid.UUID{}, ErrBadCursor
+	}
+	at := time.UnixMicro(int64(binary.BigEndian.Uint64(b)))
+	if at.Year() < 1970 || at.Year() > 9999 { // PostgreSQL's range is narrower than the number's
+		return time.Time{}, uuid.UUID{}, ErrBadCursor
+	}
+	return at, uuid.UUID(b[8:]), nil
+}
+
+// Delivery reads one with its payload and its log. Another tenant's id is
+// ErrNotFound.
+func (s *Store) Delivery(ctx context.Context, tenant string, id uuid.UUID) (Account, error) {
+	list, err := deliveries(ctx, s.pool, `WHERE tenant = $1 AND id = $2`, tenant, id)
+	if err != nil {
+		return Account{}, unavailable("read webhook delivery", err)
+	}
+	if len(list) == 0 {
+		return Account{}, ErrNotFound
+	}
+	a := Account{Delivery: list[0]}
+	if err := s.pool.QueryRow(ctx, `SELECT payload FROM webhook_events WHERE id = $1`, a.EventID).Scan(&a.Payload); err != nil {
+		return Account{}, unavailable("read webhook event", err)
+	}
+	if a.Log, err = s.tries(ctx, id); err != nil {
+		return Account{}, unavailable("read webhook tries", err)
+	}
+	return a, nil
+}
+
+func (s *Store) tries(ctx context.Context, id uuid.UUID) ([]Try, error) {
+	rows, err := s.pool.Query(ctx, `
+		SELECT number, instance, at, duration_ms, status, failure, detail, excerpt, next_at
+		FROM webhook_tries WHERE delivery_id = $1 ORDER BY number`, id)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (t Try, err error) {
+		var ms int
+		err = row.Scan(&t.Number, &t.Instance, &t.At, &ms, &t.Status, &t.Failure, &t.Detail, &t.Excerpt, &t.NextAt)
+		t.Duration = time.Duration(ms) * time.Millisecond
+		return t, err
+	})
+}

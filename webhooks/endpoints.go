@@ -1,0 +1,316 @@
+package webhooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"executor/commands"
+)
+
+// MaxEndpoints is how many endpoints a tenant may have: every outcome of the
+// tenant costs a look at each.
+const MaxEndpoints = 50
+
+// Create makes an endpoint and returns it with its secret, which is shown this
+// once. Two endpoints of a tenant never have the same URL, so that asking again
+// after a lost answer makes no second one: it is *Refused with the first one's id,
+// whose secret can be rotated.
+func (s *Store) Create(ctx context.Context, by By, set Settings) (Endpoint, string, error) {
+	if err := s.sealing(); err != nil {
+		return Endpoint{}, "", err
+	}
+	if err := s.check(&set, Settings{}); err != nil {
+		return Endpoint{}, "", err
+	}
+	var (
+		id     = uuid.Must(uuid.NewV7())
+		secret string
+		made   Endpoint
+	)
+	err := s.commit(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		if err := roomFor(ctx, tx, by.Tenant, set.URL); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `
+			INSERT INTO webhook_endpoints (id, tenant, url, description, events, upstreams, ordered, created_at, updated_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, now(), now())`,
+			id, by.Tenant, set.URL, set.Description, set.Events, set.Upstreams, set.Ordered)
+		if err != nil {
+			return fmt.Errorf("create webhook: %w", err)
+		}
+		if secret, err = s.addSecret(ctx, tx, by.Tenant, id); err != nil {
+			return err
+		}
+		if made, err = endpoint(ctx, tx, by.Tenant, id); err != nil {
+			return err
+		}
+		return by.note(ctx, tx, "webhook.create", id.String(), nil, made.audited(), nil)
+	})
+	return made, secret, err
+}
+
+// roomFor refuses a URL that the tenant has, and more endpoints than it may have.
+// Creations of one tenant wait for one another.
+func roomFor(ctx context.Context, tx pgx.Tx, tenant, url string) error {
+	if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('webhook_endpoints ' || $1, 0))`, tenant); err != nil {
+		return fmt.Errorf("lock the webhooks of a tenant: %w", err)
+	}
+	rows, err := tx.Query(ctx, `SELECT id, url FROM webhook_endpoints WHERE tenant = $1`, tenant)
+	if err != nil {
+		return fmt.Errorf("count webhooks: %w", err)
+	}
+	var (
+		id    uuid.UUID
+		taken string
+		n     int
+	)
+	_, err = pgx.ForEachRow(rows, []any{&id, &taken}, func() error {
+		if n++; taken == url {
+			return refused("webhook_exists", "The webhook %s has this URL already.", id)
+		}
+		return nil
+	})
+	if err == nil && n >= MaxEndpoints {
+		err = refused("too_many_webhooks", "There are %d webhooks, as many as a tenant may have.", n)
+	}
+	return err
+}
+
+// audited is what the audit keeps of an endpoint.
+func (e Endpoint) audited() any {
+	return struct {
+		URL         string     `json:"url"`
+		Description string     `json:"description"`
+		Events      []string   `json:"events"`
+		Upstreams   []string   `json:"upstreams"`
+		Ordered     bool       `json:"ordered"`
+		Disabled    DisabledBy `json:"disabled,omitempty"`
+	}{e.URL, e.Description, e.Events, e.Upstreams, e.Ordered, e.DisabledBy}
+}
+
+// endpointRow is an endpoint as the table has it.
+type endpointRow struct {
+	ID             uuid.UUID
+	Tenant         string
+	URL            string
+	Description    string
+	Events         []string
+	Upstreams      []string
+	Ordered        bool
+	Version        int
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
+	DisabledAt     *time.Time
+	DisabledBy     DisabledBy
+	DisabledReason string
+	FailingSince   *time.Time
+}
+
+func (r endpointRow) endpoint() Endpoint {
+	return Endpoint{
+		ID: r.ID, Tenant: r.Tenant, Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
+		Settings:   Settings{URL: r.URL, Description: r.Description, Events: r.Events, Upstreams: r.Upstreams, Ordered: r.Ordered},
+		DisabledAt: r.DisabledAt, DisabledBy: r.DisabledBy, DisabledReason: r.DisabledReason, FailingSince: r.FailingSince,
+	}
+}
+
+const selectEndpoints = `
+	SELECT id, tenant, url, description, events, upstreams, ordered, version, created_at, updated_at,
+		disabled_at, disabled_by, disabled_reason, failing_since
+	FROM webhook_endpoints `
+
+// querier is a pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// endpoint reads one of a tenant, or is ErrNotFound.
+func endpoint(ctx context.Context, q querier, tenant string, id uuid.UUID) (Endpoint, error) {
+	list, err := endpoints(ctx, q, `WHERE tenant = $1 AND id = $2`, tenant, id)
+	if err == nil && len(list) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return Endpoint{}, err
+	}
+	return list[0], nil
+}
+
+func endpoints(ctx context.Context, q querier, where string, args ...any) ([]Endpoint, error) {
+	rows, err := q.Query(ctx, selectEndpoints+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read webhooks: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[endpointRow])
+	if err != nil {
+		return nil, fmt.Errorf("read webhooks: %w", err)
+	}
+	ids, list := make([]uuid.UUID, len(found)), make([]Endpoint, len(found))
+	for i, r := range found {
+		ids[i], list[i] = r.ID, r.endpoint()
+	}
+	secrets, err := secretsOf(ctx, q, ids)
+	for i := range list {
+		list[i].Secrets = secrets[list[i].ID]
+	}
+	return list, err
+}
+
+// Get reads one endpoint. Another tenant's id is ErrNotFound.
+func (s *Store) Get(ctx context.Context, tenant string, id uuid.UUID) (Endpoint, error) {
+	e, err := endpoint(ctx, s.pool, tenant, id)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		err = unavailable("read webhook", err)
+	}
+	return e, err
+}
+
+// List reads all endpoints of a tenant, oldest first.
+func (s *Store) List(ctx context.Context, tenant string) ([]Endpoint, error) {
+	list, err := endpoints(ctx, s.pool, `WHERE tenant = $1 ORDER BY created_at, id`, tenant)
+	if err != nil {
+		return nil, unavailable("read webhooks", err)
+	}
+	return list, nil
+}
+
+// Changes are what Update changes; nil leaves a setting as it is.
+type Changes struct {
+	URL         *string
+	Description *string
+	Events      *[]string
+	Upstreams   *[]string
+	Ordered     *bool
+	Disabled    *bool // false enables it again, also where it was not a person who disabled it
+}
+
+func (c Changes) apply(set Settings) Settings {
+	set.URL = or(c.URL, set.URL)
+	set.Description = or(c.Description, set.Description)
+	set.Events = or(c.Events, set.Events)
+	set.Upstreams = or(c.Upstreams, set.Upstreams)
+	set.Ordered = or(c.Ordered, set.Ordered)
+	return set
+}
+
+func or[T any](given *T, otherwise T) T {
+	if given == nil {
+		return otherwise
+	}
+	return *given
+}
+
+// Update changes an endpoint that is still in the version the caller saw, else
+// it is *Stale; version 0 takes it as it is. What was due while it was disabled
+// follows when it is enabled. A new URL, and being enabled, forgives past
+// failures.
+func (s *Store) Update(ctx context.Context, by By, id uuid.UUID, version int, c Changes) (Endpoint, error) {
+	var after Endpoint
+	err := s.commit(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		before, err := lockEndpoint(ctx, tx, by.Tenant, id, version)
+		if err != nil {
+			return err
+		}
+		set := c.apply(before.Settings)
+		if err := s.check(&set, before.Settings); err != nil {
+			return err
+		}
+		if set.URL != before.URL {
+			if err := freeURL(ctx, tx, by.Tenant, set.URL); err != nil {
+				return err
+			}
+		}
+		if err := write(ctx, tx, before, set, c.Disabled, by); err != nil {
+			return err
+		}
+		if after, err = endpoint(ctx, tx, by.Tenant, id); err != nil {
+			return err
+		}
+		return by.note(ctx, tx, "webhook.update", id.String(), before.audited(), after.audited(), nil)
+	})
+	if err == nil {
+		s.nudge()
+	}
+	return after, err
+}
+
+// lockEndpoint reads an endpoint that nobody else changes until the transaction
+// ends.
+func lockEndpoint(ctx context.Context, tx pgx.Tx, tenant string, id uuid.UUID, version int) (Endpoint, error) {
+	if _, err := tx.Exec(ctx, `SELECT FROM webhook_endpoints WHERE tenant = $1 AND id = $2 FOR UPDATE`, tenant, id); err != nil {
+		return Endpoint{}, fmt.Errorf("lock webhook %s: %w", id, err)
+	}
+	e, err := endpoint(ctx, tx, tenant, id)
+	if err == nil && version != 0 && e.Version != version {
+		err = &Stale{Version: e.Version}
+	}
+	return e, err
+}
+
+func freeURL(ctx context.Context, tx pgx.Tx, tenant, url string) error {
+	var id uuid.UUID
+	err := tx.QueryRow(ctx, `SELECT id FROM webhook_endpoints WHERE tenant = $1 AND url = $2`, tenant, url).Scan(&id)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for webhooks with the same URL: %w", err)
+	default:
+		return refused("webhook_exists", "The webhook %s has this URL already.", id)
+	}
+}
+
+func write(ctx context.Context, tx pgx.Tx, before Endpoint, set Settings, disabled *bool, by By) error {
+	off := before.DisabledAt != nil
+	turned := disabled != nil && *disabled != off
+	forgiven := set.URL != before.URL || (turned && off)
+	_, err := tx.Exec(ctx, `
+		UPDATE webhook_endpoints SET url = $2, description = $3, events = $4, upstreams = $5, ordered = $6,
+			version = version + 1, updated_at = now(),
+			disabled_at = CASE WHEN NOT $7 THEN disabled_at WHEN disabled_at IS NULL THEN now() END,
+			disabled_by = CASE WHEN NOT $7 THEN disabled_by WHEN disabled_at IS NULL THEN 'person' ELSE '' END,
+			disabled_reason = CASE WHEN NOT $7 THEN disabled_reason WHEN disabled_at IS NULL THEN $9 ELSE '' END,
+			failing_since = CASE WHEN $8 THEN NULL ELSE failing_since END,
+			troubled = troubled AND NOT $8
+		WHERE id = $1`,
+		before.ID, set.URL, set.Description, set.Events, set.Upstreams, set.Ordered, turned, forgiven, by.because())
+	if err != nil {
+		return fmt.Errorf("change webhook %s: %w", before.ID, err)
+	}
+	return nil
+}
+
+// because is the reason of a person's deed, for those who see its effect.
+func (b By) because() string {
+	if b.Reason == "" {
+		return "disabled by " + commands.CleanText(b.Actor)
+	}
+	return "disabled by " + commands.CleanText(b.Actor+": "+b.Reason)
+}
+
+// dropAtOnce bounds how many deliveries the deletion of an endpoint drops itself;
+// the engine drops the rest.
+const dropAtOnce = 1000
+
+// Delete removes an endpoint and its secrets, and drops what it had pending. The
+// log stays. Version 0 takes the endpoint as it is.
+func (s *Store) Delete(ctx context.Context, by By, id uuid.UUID, version int) error {
+	return s.commit(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		before, err := lockEndpoint(ctx, tx, by.Tenant, id, version)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM webhook_endpoints WHERE id = $1`, id); err != nil {
+			return fmt.Errorf("delete webhook %s: %w", id, err)
+		}
+		if _, err := tx.Exec(ctx, dropSQL, []uuid.UUID{id}, dropAtOnce); err != nil {
+			return fmt.Errorf("drop the deliveries of webhook %s: %w", id, err)
+		}
+		return by.note(ctx, tx, "webhook.delete", id.String(), before.audited(), nil, nil)
+	})
+}

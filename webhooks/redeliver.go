@@ -1,0 +1,163 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// MaxRange bounds how many deliveries one call makes due again.
+const MaxRange = 10_000
+
+// again makes deliveries due at once, on a schedule that begins anew. What is
+// under way is taken from whoever is at it, so that a new try surely follows.
+const again = `
+	UPDATE webhook_deliveries SET state = 'pending', held_until = NULL, next_at = clock_timestamp(), step = 0,
+		claim = NULL, claimed_until = NULL, ended_at = NULL `
+
+// Redeliver sends an event once more to the endpoint of a delivery in whatever
+// state, under the same event id. For a disabled endpoint it waits until that is
+// enabled.
+func (s *Store) Redeliver(ctx context.Context, by By, id uuid.UUID) (Delivery, error) {
+	var after Delivery
+	err := s.commit(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		list, err := deliveries(ctx, tx, `WHERE tenant = $1 AND id = $2 FOR UPDATE`, by.Tenant, id)
+		if err != nil {
+			return fmt.Errorf("lock webhook delivery %s: %w", id, err)
+		}
+		if len(list) == 0 {
+			return ErrNotFound
+		}
+		before := list[0]
+		if _, err := endpoint(ctx, tx, by.Tenant, before.EndpointID); err == ErrNotFound {
+			return refused("webhook_gone", "The webhook of this delivery is deleted.")
+		} else if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, again+`WHERE id = $1`, id); err != nil {
+			return fmt.Errorf("redeliver %s: %w", id, err)
+		}
+		if list, err = deliveries(ctx, tx, `WHERE id = $1`, id); err != nil {
+			return fmt.Errorf("read webhook delivery %s: %w", id, err)
+		}
+		after = list[0]
+		return by.note(ctx, tx, "webhook.redeliver", id.String(), nil, nil, map[string]any{
+			"webhook": before.EndpointID, "event": before.EventID, "state": before.State,
+		})
+	})
+	if err == nil {
+		s.nudge()
+	}
+	return after, err
+}
+
+// Range is a part of an endpoint's log.
+type Range struct {
+	Endpoint uuid.UUID
+	Since    time.Time // of the events
+	Until    time.Time // exclusive; zero: now
+	States   []DeliveryState
+}
+
+// Redelivered says what RedeliverRange did.
+type Redelivered struct {
+	Count int  // deliveries that are due again
+	More  bool // the range holds more than MaxRange; the oldest of them are due, the same call takes the next
+}
+
+// RedeliverRange sends a range of events once more, at most MaxRange of them, the
+// oldest first. No states are the failed ones.
+func (s *Store) RedeliverRange(ctx context.Context, by By, r Range) (Redelivered, error) {
+	if len(r.States) == 0 {
+		r.States = []DeliveryState{DeliveryFailed}
+	}
+	if r.Until.IsZero() {
+		r.Until = time.Now()
+	}
+	for _, state := range r.States {
+		if !slices.Contains(DeliveryStates(), state) {
+			return Redelivered{}, invalid("state", "unknown_state", "There is no state %q.", state)
+		}
+	}
+	if !r.Since.Before(r.Until) {
+		return Redelivered{}, invalid("until", "empty_range", "The range ends before it begins.")
+	}
+	var done Redelivered
+	err := s.commit(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		done = Redelivered{}
+		if _, err := endpoint(ctx, tx, by.Tenant, r.Endpoint); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, again+`
+			WHERE id IN (
+				SELECT id FROM webhook_deliveries WHERE endpoint_id = $1 AND tenant = $2 AND at >= $3 AND at < $4 AND state = ANY($5)
+				ORDER BY at, id LIMIT $6 FOR UPDATE)`,
+			r.Endpoint, by.Tenant, r.Since, r.Until, r.States, MaxRange)
+		if err != nil {
+			return fmt.Errorf("redeliver to webhook %s: %w", r.Endpoint, err)
+		}
+		done.Count = int(tag.RowsAffected())
+		done.More = done.Count == MaxRange
+		return by.note(ctx, tx, "webhook.redeliver_range", r.Endpoint.String(), nil, nil, map[string]any{
+			"since": r.Since.UTC(), "until": r.Until.UTC(), "states": r.States, "count": done.Count,
+		})
+	})
+	if err == nil {
+		s.nudge()
+	}
+	return done, err
+}
+
+// Test sends an event of type TypeTest to one endpoint, whatever that asks for.
+func (s *Store) Test(ctx context.Context, by By, id uuid.UUID) (Delivery, error) {
+	var (
+		made  Delivery
+		event = uuid.Must(uuid.NewV7())
+	)
+	err := s.commit(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		e, err := lockEndpoint(ctx, tx, by.Tenant, id, 0)
+		if err != nil {
+			return err
+		}
+		if e.DisabledAt != nil {
+			return refused("webhook_disabled", "The webhook is disabled: enable it first.")
+		}
+		if made, err = insertTest(ctx, tx, e, event); err != nil {
+			return err
+		}
+		return by.note(ctx, tx, "webhook.test", id.String(), nil, nil, map[string]any{"event": event})
+	})
+	if err == nil {
+		s.nudge()
+	}
+	return made, err
+}
+
+func insertTest(ctx context.Context, tx pgx.Tx, e Endpoint, event uuid.UUID) (Delivery, error) {
+	at := time.Now().UTC().Truncate(time.Microsecond)
+	text, err := encode(message{Type: TypeTest, Timestamp: at, Data: map[string]any{"webhook": e.ID}})
+	if err != nil {
+		return Delivery{}, err
+	}
+	_, err = tx.Exec(ctx, `
+		INSERT INTO webhook_events (id, tenant, sequence, type, at, payload) VALUES ($1, $2, 0, $3, $4, $5)`,
+		event, e.Tenant, TypeTest, at, text)
+	if err != nil {
+		return Delivery{}, fmt.Errorf("write a test event: %w", err)
+	}
+	_, err = tx.Exec(ctx, `
+		INSERT INTO webhook_deliveries (event_id, endpoint_id, tenant, sequence, type, at, next_at)
+		VALUES ($1, $2, $3, 0, $4, $5, clock_timestamp())`, event, e.ID, e.Tenant, TypeTest, at)
+	if err != nil {
+		return Delivery{}, fmt.Errorf("write a test delivery: %w", err)
+	}
+	list, err := deliveries(ctx, tx, `WHERE event_id = $1`, event)
+	if err != nil || len(list) != 1 {
+		return Delivery{}, fmt.Errorf("read the test delivery of event %s: %w", event, err)
+	}
+	return list[0], nil
+}
