@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -106,7 +107,6 @@ type recording struct {
 	doubt   doubt
 
 	settlement outcome.Settlement
-	accepted   bool // an attempt was answered "pending": the upstream has, or had, it
 }
 
 // ours reports whether the doubt stands and nobody else has taken it up since.
@@ -119,48 +119,58 @@ func (rec *recording) weigh(ctx context.Context) error {
 	search, absence := rec.doubt.search(), outcome.Absence{}
 	var possibleUntil time.Time
 	if rec.ours() && rec.round.finding() == outcome.FindingAbsent {
-		var err error
-		if possibleUntil, absence, err = rec.absence(ctx); err != nil {
+		past, sure, err := rec.past(ctx)
+		if err != nil {
 			return err
 		}
+		if sure {
+			absence = rec.round.operation.LookupAbsence()
+		}
+		// An upstream that had accepted it knew it, as if it had been found.
+		search.Seen = search.Seen || slices.ContainsFunc(past, accepted)
+		possibleUntil = rec.possibleUntil(past)
 	}
 	rec.settlement = outcome.Settle(rec.round.finding(), search, absence, possibleUntil, rec.round.asked())
 	return nil
 }
 
-// absence is when "not found" proves something, and the last moment at which an
-// attempt of the command could be under way. Where the record of an attempt may be
-// lost, nobody knows that moment.
-func (rec *recording) absence(ctx context.Context) (time.Time, outcome.Absence, error) {
+// past are the attempts of the command, and whether these are all: where the record
+// of one may be lost, "not found" proves nothing.
+func (rec *recording) past(ctx context.Context) (past []commands.Past, sure bool, err error) {
 	var doubt commands.Doubt
 	batch := &pgx.Batch{}
 	rec.store.commands.QueueDoubt(batch, &doubt)
 	if err := rec.tx.SendBatch(ctx, batch).Close(); err != nil {
-		return time.Time{}, outcome.Absence{}, fmt.Errorf("read deployment: %w", err)
+		return nil, false, fmt.Errorf("read deployment: %w", err)
 	}
 	history, err := rec.store.commands.History(ctx, rec.tx, []uuid.UUID{rec.command.ID})
-	if err != nil || doubt.Covers(rec.command) {
-		return time.Time{}, outcome.Absence{}, err
-	}
+	return history[rec.command.ID], !doubt.Covers(rec.command), err
+}
+
+// accepted reports whether the upstream has said that it is at work on the attempt.
+func accepted(p commands.Past) bool { return p.GivenAnswer() == outcome.AnswerPending && !p.Settled }
+
+// possibleUntil is the last moment at which an attempt that may have acted could be
+// under way.
+func (rec *recording) possibleUntil(past []commands.Past) time.Time {
 	kind := rec.round.operation.Contract().Idempotency
-	until := time.Time{}
-	for _, p := range history[rec.command.ID] {
-		pending := p.GivenAnswer() == outcome.AnswerPending && !p.Settled
-		rec.accepted = rec.accepted || pending
-		if (pending || outcome.BoundaryOver(kind, []outcome.Attempt{p.Attempt}) != outcome.BoundaryNotCrossed) && p.LatestEnd.After(until) {
+	var until time.Time
+	for _, p := range past {
+		possible := accepted(p) || outcome.BoundaryOver(kind, []outcome.Attempt{p.Attempt}) != outcome.BoundaryNotCrossed
+		if possible && p.LatestEnd.After(until) {
 			until = p.LatestEnd
 		}
 	}
 	if until.IsZero() {
-		until = rec.doubt.Since
+		return rec.doubt.Since
 	}
-	return until, rec.round.operation.LookupAbsence(), nil
+	return until
 }
 
 // write puts the answers on record.
 func (rec *recording) write(ctx context.Context) error {
 	r := rec.round
-	counts := rec.settlement.Verdict == outcome.SettlementAbsent || rec.settlement.Search.Absents > rec.doubt.Absents
+	counts := rec.settlement.Search.Absents > rec.doubt.Absents
 	for i := range r.answers {
 		a := &r.answers[i]
 		a.Round, a.Counts = rec.doubt.Rounds+1, counts && a.Finding == outcome.FindingAbsent
@@ -256,13 +266,10 @@ func (r *round) knowledge() commands.Knowledge {
 	return k
 }
 
-// absent does what follows a confirmed absence. An upstream that had accepted the
-// command and cannot find it any more has not shown that nothing was done.
+// absent does what follows a confirmed absence.
 func (rec *recording) absent(ctx context.Context) ([]commands.Moved, error) {
 	then := rec.round.operation.LookupAbsence().Then
 	switch {
-	case rec.accepted:
-		return nil, rec.handOver(ctx, ReviewFoundThenAbsent)
 	case then == outcome.ThenReview:
 		return nil, rec.handOver(ctx, ReviewConfirmedAbsent)
 	case then == outcome.ThenResend && rec.inReview(): // a person has it: nothing is sent without one
