@@ -15,11 +15,13 @@ import (
 	"executor/upstreams"
 )
 
-// Config is what a Store is built from; Log and Registry may be nil.
+// Config is what a Store is built from; Log and Registry may be nil, and Secrets
+// where no notices come in.
 type Config struct {
 	Pool      *pgxpool.Pool
 	Commands  *commands.Store
 	Upstreams *upstreams.Store
+	Secrets   Secrets // of the signatures of notices
 	Log       *slog.Logger
 	Registry  prometheus.Registerer // nil for no metrics
 }
@@ -29,6 +31,7 @@ type Store struct {
 	pool      *pgxpool.Pool
 	commands  *commands.Store
 	upstreams *upstreams.Store
+	secrets   Secrets
 	log       *slog.Logger
 	asked     *prometheus.CounterVec // questions to upstreams, by what they found
 }
@@ -38,7 +41,7 @@ func NewStore(c Config) *Store {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{pool: c.Pool, commands: c.Commands, upstreams: c.Upstreams, log: c.Log}
+	s := &Store{pool: c.Pool, commands: c.Commands, upstreams: c.Upstreams, secrets: c.Secrets, log: c.Log}
 	s.asked = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "executor_lookups_total", Help: "Questions that this process put to upstreams, by what they found.",
 	}, []string{"upstream", "finding"})
