@@ -228,9 +228,9 @@ func (e *Engine) mayReplay(ctx context.Context, r *round) (bool, error) {
 	return may, err
 }
 
-// keep puts a round on record, as often as it takes until the claim ends. Where
-// that fails for another reason than the database's absence, the schedule goes on
-// without it.
+// keep puts a round on record, and tries until the claim is about to end. If it
+// cannot be written for another reason than the database's absence, the schedule
+// goes on without it.
 func (e *Engine) keep(ctx context.Context, r *round) {
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
 		var moved []commands.Moved
@@ -243,8 +243,8 @@ func (e *Engine) keep(ctx context.Context, r *round) {
 			return
 		}
 		e.log.Warn("a round of lookups is not on record yet", "command_id", r.CommandID, "error", err)
-		if !pause(ctx, wait) || !r.hold.covers(0) {
-			break
+		if !r.hold.covers(wait+e.margin/4) || !pause(ctx, wait) {
+			break // a moment before the claim ends: after that it is another's
 		}
 	}
 	if err := e.store.postpone(ctx, r); err != nil {
