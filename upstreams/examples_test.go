@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"executor/outcome"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files and the explanation in examples/stripe.yaml")
@@ -64,6 +66,36 @@ func TestExamplesWarnOnlyOfWhatTheyMean(t *testing.T) {
 		}
 		if strings.Join(got, " ") != strings.Join(codes, " ") {
 			t.Errorf("%s: warnings %v, want codes %v", name, p.Warnings, codes)
+		}
+	}
+}
+
+// TestStripeLookup asks Stripe's search with an odd key and reads what it may say.
+func TestStripeLookup(t *testing.T) {
+	p, _ := example(t, "stripe.yaml")
+	o := p.Operations["create_payment_intent"]
+	q := Question{Key: `a" OR b:"\`, Body: []byte("amount=2000&currency=eur&metadata%5Bidempotency_key%5D=x")}
+	request, err := o.Ask(o.Lookups[0], q)
+	const want = "/v1/payment_intents/search?limit=2&query=metadata%5B%22idempotency_key%22%5D%3A%22a%5C%22%20OR%20b%3A%5C%22%5C%5C%22"
+	if err != nil || request.Path != want {
+		t.Errorf("%s, %v", request.Path, err)
+	}
+	intent := func(members string) string { return `{"data":[{"id":"pi_1",` + members + `}]}` }
+	const ours = `"metadata":{"idempotency_key":"a\" OR b:\"\\"}`
+	for _, tt := range []struct {
+		body    string
+		finding outcome.Finding
+	}{
+		{`{"data":[]}`, outcome.FindingAbsent},
+		{intent(`"amount":2000,"status":"succeeded",` + ours), outcome.FindingApplied},
+		{intent(`"amount":2000,"status":"processing",` + ours), outcome.FindingPending},
+		{intent(`"amount":2001,"status":"succeeded",` + ours), outcome.FindingUnknown},
+		{intent(`"amount":2000,"status":"succeeded","metadata":{"idempotency_key":"other"}`), outcome.FindingUnknown},
+		{intent(`"amount":2000,"status":"succeeded","metadata":{}`), outcome.FindingUnknown},
+		{`{"data":[{},{}]}`, outcome.FindingUnknown},
+	} {
+		if got := o.Find(o.Lookups[0], q, reply(200, tt.body)); got.Finding != tt.finding || (got.Reference == "pi_1") != (tt.finding == outcome.FindingApplied) {
+			t.Errorf("%s: %+v", tt.body, got)
 		}
 	}
 }

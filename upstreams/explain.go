@@ -25,6 +25,8 @@ type OperationMatrix struct {
 	Lookup      string   `json:"lookup"`      // the first question; "" = none
 	Rules       []string `json:"rules"`       // the conditions of the profile's own rules, in their order
 	Rows        []Row    `json:"rows"`
+
+	Lookups *LookupMatrix `json:"lookups"` // nil = none: a person has to find out
 }
 
 // Row says what one event leads to: first, and at the end if the same happens on
@@ -73,7 +75,7 @@ func (o *Operation) explain() OperationMatrix {
 	m := OperationMatrix{
 		Operation: o.Name, Method: o.Method, Path: o.Path,
 		Idempotency: string(o.Idempotency.Kind), CountsAs: string(o.Contract().Idempotency),
-		Lookup: o.firstQuestion(), Rules: []string{},
+		Lookup: o.firstQuestion(), Rules: []string{}, Lookups: o.explainLookups(),
 	}
 	if o.Idempotency.Kind == outcome.IdempotencyKeyed {
 		key := o.Idempotency.Key

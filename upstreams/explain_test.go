@@ -103,3 +103,78 @@ func TestExplainRetention(t *testing.T) {
 		}
 	}
 }
+
+// TestExplainLookups checks what must hold of every way to follow up.
+func TestExplainLookups(t *testing.T) {
+	stripe, _ := example(t, "stripe.yaml")
+	ledger, _ := example(t, "ledger.yaml")
+	const found = "findings: [{when: status == 200 && has(json.id), finding: applied}, {when: status == 404, finding: absent}, {when: status == 403, finding: refused}, {when: status == 302, finding: absent}]"
+	with := func(more string, top ...string) *Profile {
+		return operation(t, "lookup: {path: '/p/{key}', "+found+", "+more+"}", top...).profile
+	}
+	profiles := []*Profile{stripe, ledger,
+		with("replay: false"), with("absence: {settles_after: 1s, confirmations: 1}"), with("absence: {settles_after: 80h, then: resend}"),
+		with("schedule: {first_after: 0s, factor: 1, max_interval: 1s, give_up_after: 1s}"),
+		with("schedule: {first_after: 1s, factor: 1, max_interval: 1s, give_up_after: 87600h}, absence: {settles_after: 24h}"),
+		with("schedule: {factor: 100, max_interval: 2160h, give_up_after: 87600h}, absence: {settles_after: 1h, then: review}"),
+		with("absence: {settles_after: 1m}", "reconciliation: report_only"),
+		operation(t, "idempotency: {kind: keyed, retention: 24h}\nlookup: [{path: '{link}', "+found+"}, {replay: true}]").profile,
+	}
+	for _, p := range profiles {
+		for _, m := range p.Explain().Operations {
+			if o := p.Operations[m.Operation]; (m.Lookups == nil) != (len(o.Lookups) == 0) {
+				t.Errorf("%s/%s: %+v", p.Upstream, m.Operation, m.Lookups)
+			} else if m.Lookups != nil {
+				checkLookups(t, o, m.Lookups)
+			}
+		}
+	}
+}
+
+func checkLookups(t *testing.T, o *Operation, m *LookupMatrix) {
+	t.Helper()
+	if len(m.Rounds) == 0 || m.Total < len(m.Rounds) || (m.Every != "") != (m.Total > len(m.Rounds)) || m.UsedUp.NextAction != outcome.NextActionReview {
+		t.Errorf("%s: rounds %v of %d, every %q", o.Name, m.Rounds, m.Total, m.Every)
+	}
+	if o.LookupAbsence().SettlesAfter == 0 && (m.Absence.Confirmed != "" || m.Absence.End.State != outcome.StateUnresolved) {
+		t.Errorf("%s: absence proves nothing, and %+v", o.Name, m.Absence)
+	}
+	for i, q := range m.Questions {
+		if (len(q.Rows) == 0) != o.Lookups[i].Replay {
+			t.Errorf("%s: %+v", o.Name, q)
+		}
+		for _, r := range q.Rows {
+			_, known := map[outcome.Finding]bool{"applied": true, "refused": true, "pending": true, "absent": true, "unknown": true}[r.Finding]
+			settled := r.End.State == outcome.StateSuccess || r.End.State == outcome.StateRejected
+			switch {
+			case !known || r.End.Then == "":
+				t.Errorf("%s: %+v", o.Name, r)
+			case settled && (m.ReportOnly || r.Finding != outcome.FindingApplied && r.Finding != outcome.FindingRefused):
+				t.Errorf("%s: %s settles it: %+v", o.Name, r.Finding, r)
+			case r.End.State == outcome.StateCancelled:
+				t.Errorf("%s: the first look cancels: %+v", o.Name, r)
+			case silent(r.Status) && r.Finding != outcome.FindingUnknown:
+				t.Errorf("%s: %+v", o.Name, r)
+			case r.Status == 302 && r.Finding != outcome.FindingUnknown:
+				t.Errorf("%s: a redirect: %+v", o.Name, r)
+			}
+		}
+	}
+}
+
+// TestExplainTellsTimes spells the times of one schedule out.
+func TestExplainTellsTimes(t *testing.T) {
+	o := operation(t, "timeouts: {total: 30s}\nlookup: {path: '/p/{key}', findings: [{when: status == 404, finding: absent}], schedule: {first_after: 2s, factor: 3, max_interval: 1m, give_up_after: 10m}, absence: {settles_after: 1m, confirmations: 2, spacing: 20s, then: resend}}")
+	m := o.explainLookups()
+	same(t, "rounds", m.Rounds, []string{"2s", "8s", "26s", "1m20s", "2m20s", "3m20s"})
+	same(t, "every", m.Every, "1m")
+	same(t, "total", m.Total, 13)
+	same(t, "after", m.After, "10m")
+	// The last attempt may have been under way for 5s and the total of 30s; the round
+	// at 1m20s finds out that the next absent counts at 1m35s.
+	same(t, "absence", m.Absence, AbsenceMatrix{
+		SettlesAfter: "1m", CountsFrom: "1m35s", Confirmations: 2, Spacing: "20s", Confirmed: "1m55s", Then: outcome.ThenResend,
+		End: FindingEnd{State: outcome.StatePending, NextAction: outcome.NextActionNone, Then: "one more attempt if time and attempts allow, else cancelled"},
+	})
+	same(t, "the first look", m.Questions[0].Rows[0].End.Then, "asked again; counts from 1m35s on")
+}

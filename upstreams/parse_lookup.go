@@ -23,7 +23,10 @@ func (r *reader) lookups(m *mapping, o *Operation) []Lookup {
 	}
 	var out []Lookup
 	for _, i := range m.list("lookup") {
-		out = append(out, r.lookup(i.mapping(), o))
+		stated := i.mapping()
+		l := r.lookup(stated, o)
+		r.warnIgnored(stated, out, l)
+		out = append(out, l)
 	}
 	if len(out) > 10 {
 		m.fail("lookup", "there are more than 10 lookups", "")

@@ -39,6 +39,7 @@ func (m OperationMatrix) print(b *bytes.Buffer, upstream string) {
 	for _, r := range m.Rows {
 		line(b, r.Event, string(r.Answer), r.then(), r.AtTheEnd.String())
 	}
+	m.Lookups.print(b)
 }
 
 // contract says in words what the upstream promises.

@@ -105,25 +105,6 @@ func (r *reader) warnTransient(m *mapping, listed []int) {
 	}
 }
 
-func (r *reader) warnLookups(m *mapping, o *Operation) {
-	onlyByReference := len(o.Lookups) > 0
-	for _, l := range o.Lookups {
-		asked := l.parameters()
-		byKey := l.Replay || slices.Contains(asked, "key") || slices.Contains(asked, "command_id")
-		byReference := slices.Contains(asked, "reference") || slices.Contains(asked, "link")
-		onlyByReference = onlyByReference && byReference && !byKey
-		if !byKey && !byReference && len(l.Compare) == 0 {
-			r.warn("lookup_unspecific", m, "lookup", "it asks for nothing that only this command has: use {key} or {command_id}, or say under compare what makes a find ours")
-		}
-		if !l.Replay && l.Method != "GET" && l.Method != "HEAD" {
-			r.warn("lookup_method", m, "lookup", fmt.Sprintf("a lookup by %s: it is asked again and again and may not change anything", l.Method))
-		}
-	}
-	if onlyByReference {
-		r.warn("lookup_by_reference", m, "lookup", "it asks by {reference}, which a lost answer never gave us: ask by {key} or {command_id}")
-	}
-}
-
 // warnAnswers tries the rules on a few answers and says what is odd about what
 // they make of them.
 func (r *reader) warnAnswers(m *mapping, o *Operation) {

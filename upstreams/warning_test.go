@@ -11,10 +11,11 @@ import (
 // TestWarnings: what is allowed but unwise is said, at its place, and nothing
 // else is. Every profile here has what keeps the usual warnings away.
 func TestWarnings(t *testing.T) {
-	const quiet = "result: {require: [has(json.id)]}\nlookup: {path: /payments, query: {key: '{key}'}, findings: [{when: status == 200, finding: applied}]}\n"
+	const quiet = "result: {require: [has(json.id)]}\nlookup: {path: /payments, query: {key: '{key}'}, findings: [{when: status == 200 && has(json.id), finding: applied}]}\n"
 	const keyed = "idempotency: {kind: keyed, retention: 24h}\n"
-	const lookup = "lookup: {path: /p, query: {key: '{key}'}, findings: [{when: status == 200, finding: applied}]}\n"
+	const lookup = "lookup: {path: /p, query: {key: '{key}'}, findings: [{when: status == 200 && has(json.id), finding: applied}]}\n"
 	const mark = "result: {require: [has(json.id)]}\n"
+	const settles = mark + keyed + "lookup: {path: '/p/{key}', findings: [{when: status == 200 && has(json.id), finding: applied}], "
 	tests := []struct {
 		code, lines, top, path string
 	}{
@@ -22,9 +23,30 @@ func TestWarnings(t *testing.T) {
 		{"", mark + "method: GET\nidempotency: {kind: safe}", "", ""},
 		{"no_lookup", mark, "", "operations.pay.lookup"},
 		{"no_lookup", mark + keyed, "", "operations.pay.lookup"},
-		{"lookup_by_reference", mark + keyed + "lookup: {path: '/p/{reference}', findings: [{when: status == 200, finding: applied}]}", "", "operations.pay.lookup"},
-		{"lookup_unspecific", mark + keyed + "lookup: {path: /p, findings: [{when: status == 200, finding: applied}]}", "", "operations.pay.lookup"},
-		{"lookup_method", mark + keyed + "lookup: {method: POST, path: '/p/{key}', findings: [{when: status == 200, finding: applied}]}", "", "operations.pay.lookup"},
+		{"lookup_by_reference", mark + keyed + "lookup: {path: '/p/{reference}', findings: [{when: status == 200 && has(json.id), finding: applied}]}", "", "operations.pay.lookup"},
+		{"lookup_unspecific", mark + keyed + "lookup: {path: /p, findings: [{when: status == 200 && has(json.id), finding: applied}]}", "", "operations.pay.lookup"},
+		{"lookup_method", mark + keyed + "lookup: {method: POST, path: '/p/{key}', findings: [{when: status == 200 && has(json.id), finding: applied}]}", "", "operations.pay.lookup"},
+		{"pending_by_reference", mark + "method: GET\nidempotency: {kind: safe}\nlookup: {path: '{link}', findings: [{when: status == 200 && has(json.id), finding: applied}]}", "", "operations.pay.lookup"},
+		{"lookup_by_reference", mark + keyed + "lookup:\n  - {path: '{link}', findings: [{when: status == 200 && has(json.id), finding: applied}]}\n  - {path: '/p/{reference}', findings: [{when: status == 200 && has(json.id), finding: applied}]}", "", "operations.pay.lookup"},
+		{"", mark + keyed + "lookup:\n  - {path: '{link}', findings: [{when: status == 200 && has(json.id), finding: applied}]}\n  - {path: '/p/{key}', findings: [{when: status == 200 && has(json.id), finding: applied}]}", "", ""},
+		{"lookup_search", mark + keyed + "lookup: {path: /p, query: {q: 'ref:\"{key}\"'}, findings: [{when: status == 200 && has(json.id), finding: applied}]}", "", "operations.pay.lookup"},
+		{"", mark + keyed + "lookup: {path: /p, query: {q: 'ref:\"{key}\"'}, compare: [json.ref == command.key], findings: [{when: status == 200 && has(json.id), finding: applied}]}", "", ""},
+		{"finding_page", mark + keyed + "lookup: {path: '/p/{key}', findings: [{when: status == 200, finding: applied}]}", "", "operations.pay.lookup"},
+		{"finding_page", mark + keyed + "lookup: {path: '/p/{key}', findings: [{when: status == 404, finding: absent}]}", "", "operations.pay.lookup"},
+		{"", mark + keyed + "lookup: {path: '/p/{key}', findings: [{when: status == 404 && json != null && has(json.error), finding: absent}]}", "", ""},
+		{"finding_silent", mark + keyed + "lookup: {path: '/p/{key}', findings: [{when: status == 403, finding: absent}]}", "", "operations.pay.lookup"},
+		{"replay_findings", mark + keyed + "lookup: {replay: true, findings: [{when: status == 200, finding: applied}]}", "", "operations.pay.lookup"},
+		{"", mark + keyed + "lookup: {replay: true}", "", ""},
+		{"schedule_ignored", mark + keyed + "lookup:\n  - {path: '/p/{key}', findings: [{when: status == 200 && has(json.id), finding: applied}]}\n  - {path: '/q/{key}', schedule: {first_after: 1m}, findings: [{when: status == 200 && has(json.id), finding: applied}]}", "", "operations.pay.lookup[1].schedule"},
+		{"absence_ignored", mark + keyed + "lookup:\n  - {path: '/p/{key}', absence: {settles_after: 1m}, findings: [{when: status == 200 && has(json.id), finding: applied}]}\n  - {path: '/q/{key}', absence: {settles_after: 2m}, findings: [{when: status == 200 && has(json.id), finding: applied}]}", "", "operations.pay.lookup[1].absence"},
+		{"absence_too_late", settles + "absence: {settles_after: 80h}}", "", "operations.pay.lookup"},
+		{"absence_too_late", settles + "absence: {settles_after: 1h, confirmations: 3, spacing: 40h}}", "", "operations.pay.lookup"},
+		{"", settles + "absence: {settles_after: 71h}}", "", ""},
+		{"resend_late", settles + "absence: {settles_after: 1h, then: resend}}", "", "operations.pay.lookup"},
+		{"", settles + "absence: {settles_after: 1h, then: resend}}", "deadline: 2h", ""},
+		{"resend_risky", strings.Replace(settles, keyed, "", 1) + "absence: {settles_after: 1m, then: resend}}", "", "operations.pay.lookup"},
+		{"settles_short", settles + "absence: {settles_after: 10s}}", "", "operations.pay.lookup"},
+		{"absence_once", settles + "absence: {settles_after: 1m, confirmations: 1}}", "", "operations.pay.lookup"},
 		{"retention_short", quiet + "idempotency: {kind: keyed, retention: 10m}", "", "operations.pay.idempotency"},
 		{"retention_unknown", quiet + "idempotency: {kind: keyed}", "", "operations.pay.idempotency"},
 		{"http_public", quiet + keyed, "egress: {allow: [10.0.0.0/8], proxy: 'http://proxy.example.com:3128'}\nauth: {type: oauth2_client_credentials, token_url: 'http://login.example.com/token', client_id: x, client_secret: file:s}", "auth.token_url"},
