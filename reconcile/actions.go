@@ -192,6 +192,9 @@ type doing func(ctx context.Context, tx commands.Tx, st standing) (deed, error)
 // act does one thing to one command: its lock, the check that it is as the person
 // saw it, the effect and the record of it are one transaction.
 func (s *Store) act(ctx context.Context, a Action, do doing) error {
+	if err := s.readProfiles(ctx, a.Command); err != nil {
+		return err
+	}
 	var moved []commands.Moved
 	err := s.transact(ctx, func(ctx context.Context, tx commands.Tx) error {
 		var err error
@@ -202,6 +205,16 @@ func (s *Store) act(ctx context.Context, a Action, do doing) error {
 		s.commands.Changed(moved)
 	}
 	return err
+}
+
+// readProfiles sees to it that what profiles say about a command is at hand. Read
+// within its transaction they would take a second connection beside the first, and
+// many at once would wait for each other.
+func (s *Store) readProfiles(ctx context.Context, id uuid.UUID) error {
+	if _, err := s.standings(ctx, s.pool, []uuid.UUID{id}); err != nil {
+		return unavailable("read what may be done about the command", err)
+	}
+	return nil
 }
 
 func (s *Store) actIn(ctx context.Context, tx commands.Tx, a Action, do doing) ([]commands.Moved, error) {

@@ -103,11 +103,14 @@ func (s *Store) finishBulk(ctx context.Context) error {
 // workBulk does one item. What fails is due again when the claim ends.
 func (s *Store) workBulk(ctx context.Context, w bulkWork) {
 	var moved []commands.Moved
-	err := s.transact(ctx, func(ctx context.Context, tx commands.Tx) error {
-		var err error
-		moved, err = s.workBulkIn(ctx, tx, w)
-		return err
-	})
+	err := s.readProfiles(ctx, w.CommandID)
+	if err == nil {
+		err = s.transact(ctx, func(ctx context.Context, tx commands.Tx) error {
+			var err error
+			moved, err = s.workBulkIn(ctx, tx, w)
+			return err
+		})
+	}
 	if err != nil {
 		s.log.Error("an item of a bulk action failed", "bulk_id", w.BulkID, "command_id", w.CommandID, "tries", w.Tries, "error", err)
 		return
