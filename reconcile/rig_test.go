@@ -304,6 +304,12 @@ func (r *rig) step(t testing.TB, id uuid.UUID, do func(tx pgx.Tx, c commands.Loc
 	r.commands.Changed(moved)
 }
 
+// deployment names the deployment that the data belongs to, as it is at the moment.
+func (r *rig) deployment(t testing.TB, id string) {
+	t.Helper()
+	r.exec(t, `INSERT INTO deployment (id, system_identifier, timeline) VALUES ($1, '', `+commands.TimelineSQL+`)`, id)
+}
+
 func (r *rig) get(t testing.TB, id uuid.UUID) commands.Command {
 	t.Helper()
 	c, err := r.commands.Get(context.Background(), tenant, id)

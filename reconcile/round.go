@@ -43,18 +43,16 @@ func decisive(f outcome.Finding) bool {
 	return f == outcome.FindingApplied || f == outcome.FindingRefused
 }
 
-// finding is what the answers say together. Only a question that was not answered
-// lets the next one speak; "absent" is what all say, or none.
+// finding is what the answers say together: the one that says something, or else
+// "absent" if all say so.
 func (r *round) finding() outcome.Finding {
 	found := outcome.FindingUnknown
 	for i, a := range r.answers {
 		switch {
-		case a.Finding == outcome.FindingUnknown:
-			return outcome.FindingUnknown
-		case a.Finding != outcome.FindingAbsent:
+		case a.Finding != outcome.FindingAbsent && a.Finding != outcome.FindingUnknown:
 			return a.Finding
-		case i == len(r.answers)-1:
-			found = outcome.FindingAbsent
+		case i == 0 || a.Finding == outcome.FindingUnknown:
+			found = a.Finding
 		}
 	}
 	return found
