@@ -14,6 +14,7 @@ import (
 )
 
 const (
+	matchEvery = 2 * time.Second
 	soonest    = 2 * time.Second  // from a notice to the next look at it
 	keptWithin = 30 * time.Second // the longest between two looks while its command is under way
 	matchBatch = 100
@@ -35,6 +36,17 @@ func (s *Store) MatchNotices(ctx context.Context) (int, error) {
 		}
 	}
 	return len(due), failed
+}
+
+// NoticeMatcher is a part for an Engine: it does MatchNotices again and again.
+func (s *Store) NoticeMatcher() *Duty {
+	return NewDuty("match notices", matchEvery, func(ctx context.Context) error {
+		for {
+			if n, err := s.MatchNotices(ctx); err != nil || n < matchBatch {
+				return err
+			}
+		}
+	}, s.log)
 }
 
 // dueNotices takes notices by planning the look after this one: if this process

@@ -210,6 +210,8 @@ func TestANoticeComesBeforeItsCommand(t *testing.T) {
 	if got := r.receive(t, "e1", about("early", "done")); got != (reconcile.Received{}) {
 		t.Fatalf("received %+v", got)
 	}
+	late := r.submit(t, "late", "charge")
+	r.begin(t, late)
 	r.receive(t, "e2", named(map[string]any{"reference": "ch_1"}, "failed", ""))
 	if n := r.match(t); n != 2 {
 		t.Fatalf("looked at %d", n)
@@ -217,17 +219,52 @@ func TestANoticeComesBeforeItsCommand(t *testing.T) {
 	if n, err := r.store.MatchNotices(t.Context()); n != 0 || err != nil {
 		t.Fatalf("looked at %d more, %v", n, err)
 	}
-	id := r.attempted(t, "early", "charge", "", "")
-	other := r.attempted(t, "late", "charge", outcome.AnswerPending, "ch_1")
+	early := r.attempted(t, "early", "charge", "", "")
+	r.answer(t, late, outcome.AnswerPending, "ch_1")
 	if n := r.match(t); n != 2 {
 		t.Fatalf("looked at %d", n)
 	}
-	r.wantState(t, id, outcome.StateSuccess)
-	r.wantState(t, other, outcome.StateRejected)
-	r.wantNotices(t, id, "done settled")
-	r.wantNotices(t, other, "done settled")
+	r.wantState(t, early, outcome.StateSuccess)
+	r.wantState(t, late, outcome.StateRejected)
+	r.wantNotices(t, early, "done settled")
+	r.wantNotices(t, late, "done settled")
 	if n := r.match(t); n != 0 {
 		t.Errorf("looked at %d more", n)
+	}
+}
+
+// TestARefusalDoesNotSpeakForALaterAttempt: what was sent after it may have acted.
+func TestARefusalDoesNotSpeakForALaterAttempt(t *testing.T) {
+	r := newNoticeRig(t)
+	for says, want := range map[string]outcome.State{"failed": outcome.StateUnresolved, "done": outcome.StateSuccess} {
+		r.receive(t, says, about(says, says))
+		id := r.attempted(t, says, "charge", "", "")
+		r.match(t)
+		r.wantState(t, id, want)
+	}
+	id := r.submit(t, "k1", "charge")
+	r.receive(t, "e1", about("k1", "failed"))
+	r.wantNotices(t, id, "kept kept")
+	r.begin(t, id)
+	r.answer(t, id, outcome.AnswerApplied, "")
+	r.match(t)
+	r.wantNotices(t, id, "done none") // no conflict either
+}
+
+// TestTheMatcherRuns until it is stopped.
+func TestTheMatcherRuns(t *testing.T) {
+	r := newNoticeRig(t)
+	r.receive(t, "e1", about("k1", "done"))
+	id := r.attempted(t, "k1", "charge", "", "")
+	r.exec(t, `UPDATE notices SET next_at = now()`)
+	matcher := r.store.NoticeMatcher()
+	matcher.Start()
+	defer matcher.Stop(t.Context())
+	for end := time.Now().Add(30 * time.Second); r.count(t, `SELECT count(*) FROM commands WHERE id = $1 AND state = 'success'`, id) == 0; {
+		if time.Now().After(end) {
+			t.Fatal("nobody looks")
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 

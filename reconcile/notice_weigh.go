@@ -55,6 +55,9 @@ func (w *weighing) weigh(ctx context.Context) (NoticeEffect, error) {
 	if w.newest.Reconciliation == upstreams.ReconciliationReportOnly {
 		return NoticeEffectReported, nil
 	}
+	if old, err := w.precedes(ctx); old || err != nil {
+		return NoticeEffectNone, err
+	}
 	if n.State == NoticeKept && w.agrees() { // it was learned when it came
 		return NoticeEffectNone, nil
 	}
@@ -117,6 +120,21 @@ func (w *weighing) hint(ctx context.Context) (NoticeEffect, error) {
 		return NoticeEffectNone, nil
 	}
 	return NoticeEffectLookup, w.store.commands.Touch(ctx, w.tx, []uuid.UUID{w.command.ID})
+}
+
+// precedes reports whether a refusal came before an attempt that may have acted: it
+// does not speak for that one.
+func (w *weighing) precedes(ctx context.Context) (found bool, err error) {
+	if w.notice.Finding != outcome.FindingRefused {
+		return false, nil
+	}
+	err = w.tx.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM attempts WHERE command_id = $1 AND started_at > $2 AND boundary <> 'not_crossed')`,
+		w.command.ID, w.notice.ReceivedAt).Scan(&found)
+	if err != nil {
+		return false, fmt.Errorf("look for attempts after notice %d: %w", w.notice.ID, err)
+	}
+	return found, nil
 }
 
 // repeats reports whether another event has said the same since the command's

@@ -303,6 +303,9 @@ func TestNoticesAreSigned(t *testing.T) {
 	if d := send(`{"scheme":"hmac-sha256","secret":"s","header":"Sig","body":{"a":1}}`, 1)[0]; !strings.HasPrefix(d.Headers.Get("Sig"), "t=") || string(d.Body) != `{"a":1}` {
 		t.Errorf("came %+v", d)
 	}
+	if d := send(`{"scheme":"hmac-sha256","secret":"s","header":"Sig","timestamp_header":"At","payment":"k1"}`, 1)[0]; len(d.Headers.Get("Sig")) != 64 || d.Headers.Get("At") == "" {
+		t.Errorf("came %+v", d)
+	}
 	if sent := s.Notices(); slices.ContainsFunc(sent, func(n SentNotice) bool { return n.Status != 200 }) {
 		t.Errorf("sent %+v", sent)
 	}

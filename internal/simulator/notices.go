@@ -18,11 +18,12 @@ import (
 
 // Receiver is where notices go and how they are signed.
 type Receiver struct {
-	URL     string   `json:"url"`               // loopback only
-	Scheme  string   `json:"scheme"`            // standard-webhooks (default), hmac-sha256 or none
-	Header  string   `json:"header,omitempty"`  // of hmac-sha256; Sim-Signature
-	Secret  string   `json:"secret,omitempty"`  // standard-webhooks takes whsec_… or the bare base64
-	Secrets []string `json:"secrets,omitempty"` // more of them: one signature each
+	URL     string   `json:"url"`                        // loopback only
+	Scheme  string   `json:"scheme"`                     // standard-webhooks (default), hmac-sha256 or none
+	Header  string   `json:"header,omitempty"`           // of hmac-sha256; Sim-Signature
+	TimeIn  string   `json:"timestamp_header,omitempty"` // of hmac-sha256: the time stands here, and the bare signature in Header
+	Secret  string   `json:"secret,omitempty"`           // standard-webhooks takes whsec_… or the bare base64
+	Secrets []string `json:"secrets,omitempty"`          // more of them: one signature each
 }
 
 // Notice asks for a message about a payment, as upstreams send them.
@@ -80,7 +81,7 @@ func (s *Simulator) SetReceiver(r Receiver) error {
 // complete fills in what is left out and checks the rest.
 func (r Receiver) complete(from Receiver) (Receiver, error) {
 	r.URL, r.Scheme = cmp.Or(r.URL, from.URL), cmp.Or(r.Scheme, from.Scheme, schemeStandard)
-	r.Header = cmp.Or(r.Header, from.Header, "Sim-Signature")
+	r.Header, r.TimeIn = cmp.Or(r.Header, from.Header, "Sim-Signature"), cmp.Or(r.TimeIn, from.TimeIn)
 	if r.Secret == "" && len(r.Secrets) == 0 {
 		r.Secret, r.Secrets = from.Secret, from.Secrets
 	}
@@ -263,7 +264,7 @@ func (s *Simulator) post(n Notice, m message) (status int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	sign := signature{scheme: n.Scheme, header: n.Header, secrets: n.secrets(), at: time.Now().Add(n.shiftFor), wrong: n.WrongSignature}
+	sign := signature{scheme: n.Scheme, header: n.Header, timeIn: n.TimeIn, secrets: n.secrets(), at: time.Now().Add(n.shiftFor), wrong: n.WrongSignature}
 	req.Header = sign.headers(m.id, m.body)
 	req.Header.Set("Content-Type", "application/json")
 	res, err := loopbackClient().Do(req)

@@ -15,7 +15,7 @@ import (
 // The ways in which notices are signed.
 const (
 	schemeStandard = "standard-webhooks" // Standard Webhooks 1.0: webhook-id, webhook-timestamp, webhook-signature: v1,base64
-	schemeHMAC     = "hmac-sha256"       // one header: t=<unix seconds>,v1=<hex of HMAC-SHA256 over "t.body">
+	schemeHMAC     = "hmac-sha256"       // one header: t=<unix seconds>,v1=<hex of HMAC-SHA256 over "t.body">, or its parts in two
 	schemeNone     = "none"
 )
 
@@ -24,6 +24,7 @@ const (
 type signature struct {
 	scheme  string
 	header  string // of schemeHMAC
+	timeIn  string // a header of its own for the time; "" = none
 	secrets []string
 	at      time.Time
 	wrong   bool // the signatures are of something else
@@ -51,6 +52,10 @@ func (g signature) headers(id string, body []byte) http.Header {
 		h["Webhook-Signature"] = []string{strings.Join(signed, " ")}
 	case schemeHMAC:
 		h.Set(g.header, "t="+at+","+strings.Join(signed, ","))
+		if g.timeIn != "" {
+			h.Set(g.header, strings.TrimPrefix(signed[0], "v1="))
+			h.Set(g.timeIn, at)
+		}
 	}
 	return h
 }
