@@ -92,17 +92,17 @@ func (f ReviewFilter) statement(limit int) (string, []any, error) {
 		return "", nil, err
 	}
 	var parts []string
-	for _, sort := range []struct{ kind, sql, since, order, handed string }{
-		{ReviewUnresolved, queuedDoubts, "d.since", "d.since, d.command_id", "d.handed_reason"},
-		{ReviewConflict, queuedConflicts, "o.since", "o.since, c.id", "''"},
+	for _, sort := range []struct{ kind, sql, since, order, handed, assignee string }{
+		{ReviewUnresolved, queuedDoubts, "d.since", "d.since, d.command_id", "d.handed_reason", "d.assignee"},
+		{ReviewConflict, queuedConflicts, "o.since", "o.since, c.id", "''", "coalesce(d.assignee, '')"},
 	} {
 		if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, sort.kind) {
 			continue
 		}
-		where := strings.NewReplacer("{since}", sort.since, "{order}", sort.order, "{handed}", sort.handed).Replace(b.text.String())
+		where := strings.NewReplacer("{since}", sort.since, "{order}", sort.order, "{handed}", sort.handed, "{assignee}", sort.assignee).Replace(b.text.String())
 		parts = append(parts, fmt.Sprintf("(%s%s\n\t\tORDER BY %s LIMIT %d)", sort.sql, where, sort.order, limit))
 	}
-	return strings.Join(parts, "\n\t\tUNION ALL ") + fmt.Sprintf("\n\t\tORDER BY since, command_id LIMIT %d", limit), b.args, nil
+	return fmt.Sprintf("SELECT * FROM (%s) queue ORDER BY since, command_id LIMIT %d", strings.Join(parts, "\n\t\tUNION ALL "), limit), b.args, nil
 }
 
 // conditions collects what a WHERE adds, with ? for each argument.
@@ -134,7 +134,7 @@ func (f ReviewFilter) narrow(b *conditions) error {
 		b.and("e.evidence = ANY(?)", f.Evidence)
 	}
 	if f.Assignee != nil {
-		b.and("coalesce(d.assignee, '') = ?", *f.Assignee)
+		b.and("{assignee} = ?", *f.Assignee)
 	}
 	if f.OlderThan > 0 {
 		b.and("{since} < now() - ?::interval", f.OlderThan)
