@@ -91,6 +91,15 @@ func (c *Client) Delivery(ctx context.Context, id string) (Delivery, error) {
 	return d, err
 }
 
+// WaitDelivery returns once a delivery was tried more often than so many times, or
+// is no longer pending. If ctx ends first, the error is ctx's and the delivery is as
+// it was last seen.
+func (c *Client) WaitDelivery(ctx context.Context, id string, tries int) (Delivery, error) {
+	return poll(ctx, func(ctx context.Context) (Delivery, error) { return c.Delivery(ctx, id) }, func(d Delivery) bool {
+		return d.Tries > tries || d.State != DeliveryPending
+	}, nil)
+}
+
 // Redeliver has an event delivered once more, under the same event id. It is not
 // repeated by itself, and a receiver knows a repeat by the event id.
 func (c *Client) Redeliver(ctx context.Context, id string) (Delivery, error) {

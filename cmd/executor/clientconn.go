@@ -58,6 +58,7 @@ func clientCode(err error) int {
 // clientText says what went wrong in words of the command line.
 func clientText(err error) string {
 	var open *client.Unconfirmed
+	var unanswered *client.Unanswered
 	var problem *client.Problem
 	var dial *net.OpError
 	var address *url.Error
@@ -65,6 +66,8 @@ func clientText(err error) string {
 	case errors.As(err, &open):
 		return fmt.Sprintf("it is not known whether the command was accepted: %s\nThe same submit with --key %s is safe, at any time.",
 			clientText(open.Err), shellQuote(open.Key))
+	case errors.As(err, &unanswered):
+		return "it is not known whether it was done: " + clientText(unanswered.Err) + "\nLook how it stands before you do it again."
 	case errors.As(err, &problem):
 		return problemText(err, problem)
 	case errors.As(err, &dial) && dial.Op == "dial" && errors.As(err, &address):

@@ -68,10 +68,11 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 
 // complaint is what stderr says of err; nothing for an error without text and
 // for an interruption, which the user already knows of, unless it leaves open
-// whether a command exists.
+// whether a command exists, or whether something was done.
 func complaint(err error) string {
 	var open *client.Unconfirmed
-	if err == nil || exitCode(err) == exitInterrupted && errors.Is(err, context.Canceled) && !errors.As(err, &open) {
+	var unanswered *client.Unanswered
+	if err == nil || exitCode(err) == exitInterrupted && errors.Is(err, context.Canceled) && !errors.As(err, &open) && !errors.As(err, &unanswered) {
 		return ""
 	}
 	return clientText(err)

@@ -39,6 +39,10 @@ func newRootCommand(getenv func(string) string) *cobra.Command {
 		newSimulatorCommand())
 	addGroup(root, "commands", "Submit and follow commands:",
 		newSubmitCommand(), newGetCommand(), newListCommand(), newWatchCommand(), newCancelCommand())
+	addGroup(root, "doubt", "Follow up doubts:",
+		newReviewsCommand(), newResolveCommand(), newLookupCommand(), newLookupsCommand(), newResendCommand(), newAssignCommand(),
+		newNoteCommand(), newCorrectCommand(), newReconcileCommand(), newAuditCommand())
+	addGroup(root, "webhooks", "Tell of outcomes:", newWebhooksCommand(), newDeliveriesCommand())
 	addGroup(root, "operate", "Operate:",
 		newProfilesCommand(), newKeysCommand(), newFreezeCommand(), newResumeCommand(), newDeploymentCommand())
 	addGroup(root, "other", "More:", newDecideCommand(), newVersionCommand())

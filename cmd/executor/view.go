@@ -26,6 +26,12 @@ func printCommand(w io.Writer, c client.Command) error {
 	if c.Outcome != nil {
 		printOutcome(t, c.Outcome)
 	}
+	if c.Reconciliation != nil {
+		t.row("doubt", doubtText(*c.Reconciliation))
+	}
+	if next := nextText(c); next != "" {
+		t.row("next", next)
+	}
 	t.row("attempts", attemptsText(c))
 	for _, name := range slices.Sorted(maps.Keys(c.Metadata)) {
 		t.row("metadata", name+"="+c.Metadata[name])
@@ -89,8 +95,6 @@ func printOutcome(t *table, o client.Outcome) {
 		}
 	case client.Rejected:
 		t.row("refusal", strings.TrimSpace(fmt.Sprintf("%d %s %s", o.Rejection.Status, o.Rejection.Code, shorten(o.Rejection.Message))))
-	case client.Unresolved:
-		t.row("next", d.NextAction)
 	}
 }
 

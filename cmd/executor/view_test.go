@@ -87,7 +87,7 @@ created   2026-12-01T10:00:00Z
 deadline  2026-12-01T10:15:00Z
 why       no_response; no further attempt because of max_attempts
 decided   2026-12-01T10:00:03Z by attempt
-next      lookup
+next      the upstream is asked what became of it; nothing to do meanwhile
 attempts  0, boundary not_crossed
 metadata  by=me
 metadata  order=1

@@ -15,12 +15,16 @@ import (
 func newWatchCommand() *cobra.Command {
 	var f clientFlags
 	var wait time.Duration
+	var settled bool
 	cmd := &cobra.Command{
 		Use:   "watch ID",
 		Short: "Follow a command until it is final",
 		Long: `Watch prints what happened to a command and what happens next, one event a line, until it
-has an outcome; the exit code tells which, as with submit. In JSON each line is an event.`,
+has an outcome; the exit code tells which, as with submit. With --settled it goes on while
+the command is unresolved, and shows each lookup and what was found. In JSON each line is
+an event.`,
 		Example: `  executor watch 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d
+  executor watch 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d --settled
   executor watch 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d --wait 1m --output json`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
@@ -28,16 +32,18 @@ has an outcome; the exit code tells which, as with submit. In JSON each line is 
 			if err != nil {
 				return err
 			}
-			return follow(cmd, c, f.out, given[0], wait)
+			return follow(cmd, c, f.out, given[0], wait, settled)
 		},
 	}
 	f.add(cmd)
 	cmd.Flags().DurationVar(&wait, "wait", 0, "follow no longer than this")
+	cmd.Flags().BoolVar(&settled, "settled", false, "go on while it is unresolved")
 	return cmd
 }
 
-// follow prints events until the one that made the command's newest outcome.
-func follow(cmd *cobra.Command, c *client.Client, out format, id string, wait time.Duration) error {
+// follow prints events until the one that made the command's newest outcome, which
+// with settled must be another than unresolved.
+func follow(cmd *cobra.Command, c *client.Client, out format, id string, wait time.Duration, settled bool) error {
 	ctx := cmd.Context()
 	if wait > 0 {
 		var cancel context.CancelFunc
@@ -58,7 +64,8 @@ func follow(cmd *cobra.Command, c *client.Client, out format, id string, wait ti
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		if err == nil && command.Final && command.Outcome.Common().Sequence <= event.Sequence {
+		if err == nil && command.Final && command.Outcome.Common().Sequence <= event.Sequence &&
+			(!settled || command.State != client.StateUnresolved) {
 			cmd.PrintErrln("Known: " + meaning(command) + ".")
 			return stateExit(command.State)
 		}
@@ -66,7 +73,11 @@ func follow(cmd *cobra.Command, c *client.Client, out format, id string, wait ti
 	if err := cmd.Context().Err(); err != nil {
 		return err
 	}
-	cmd.PrintErrf("Not final after %s.\n", wait)
+	if settled {
+		cmd.PrintErrf("Not settled after %s.\n", wait)
+	} else {
+		cmd.PrintErrf("Not final after %s.\n", wait)
+	}
 	return &exitError{code: exitStillRunning}
 }
 
@@ -78,6 +89,6 @@ func printEvent(w io.Writer, out format, e client.Event) error {
 	if e.Actor != "" {
 		line += "  by " + plain(e.Actor)
 	}
-	_, err := fmt.Fprintf(w, "%s  %s\n", line, plain(string(e.Data)))
+	_, err := fmt.Fprintf(w, "%s  %s\n", line, plain(eventText(e)))
 	return err
 }

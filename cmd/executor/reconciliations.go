@@ -1,0 +1,331 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"executor/client"
+)
+
+func newReconcileCommand() *cobra.Command {
+	return group("reconcile", "Compare settlement reports with what is known (scope admin)",
+		newReconcileUploadCommand(), newReconcileListCommand(), newReconcileShowCommand(), newReconcileItemsCommand(), newReconcileApplyCommand())
+}
+
+// uploadFlags say how a report is to be read.
+type uploadFlags struct {
+	clientFlags
+	upload                   client.ReportUpload
+	format                   string
+	columns, states, compare pairs
+	from, until              moment
+	wait                     bool
+}
+
+func newReconcileUploadCommand() *cobra.Command {
+	f := uploadFlags{from: moment{sign: -1}, until: moment{sign: -1}}
+	cmd := &cobra.Command{
+		Use:   "upload FILE|- --upstream NAME",
+		Short: "Compare an upstream's settlement report with our commands",
+		Long: `Upload sends a settlement report, which the service compares with our commands: what
+matches, what differs, what is missing here or there. It changes nothing:
+"executor reconcile apply" takes what matches as evidence, on a second call.
+
+A report is CSV with a header line, or one JSON object a line. --column says where a field
+stands: a column's name in CSV, a JSON Pointer or a member in JSON lines. Fields are key,
+reference, state, code, message, and those of --compare. --state says what the texts in
+the state's column mean: success, rejected or pending.`,
+		Example: `  executor reconcile upload may.csv --upstream ledger --column reference="Payment ID" --column state=Status --state paid=success --state failed=rejected
+  executor reconcile upload may.jsonl --upstream ledger --column key=/meta/key --column amount=/amount --compare amount=/body/amount --wait
+  executor reconcile upload - --format csv --upstream ledger --from 2026-11-01T00:00:00Z --until 2026-12-01T00:00:00Z --settles-for 48h`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error { return f.run(cmd, given[0]) },
+	}
+	f.clientFlags.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.upload.Upstream, "upstream", "", "whose report it is")
+	flags.StringVar(&f.upload.Operation, "operation", "", "only commands of this operation")
+	flags.StringVar(&f.format, "format", "", "csv or jsonl (default by the file's name)")
+	flags.Var(&f.columns, "column", "where a field stands, as field=column; repeatable")
+	flags.Var(&f.states, "state", "what a text in the state's column means, as text=success|rejected|pending; repeatable")
+	flags.Var(&f.compare, "compare", "what must be equal, as field=pointer into the command, such as amount=/body/amount; repeatable")
+	flags.Var(&f.from, "from", "the report covers commands created from here on: a time, or a duration ago")
+	flags.Var(&f.until, "until", "and before: a time, or a duration ago")
+	flags.DurationVar(&f.upload.SettlesFor, "settles-for", 0, "younger commands may be missing there without meaning anything, for instance 48h")
+	flags.BoolVar(&f.wait, "wait", false, "wait until it is compared")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"csv", "jsonl"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+func (f *uploadFlags) run(cmd *cobra.Command, file string) error {
+	if f.upload.Upstream == "" {
+		return usage(errors.New("--upstream is needed: whose report is it?"))
+	}
+	var err error
+	if f.upload.Format, err = reportFormat(f.format, file); err != nil {
+		return err
+	}
+	f.upload.Columns, f.upload.States, f.upload.Compare = f.columns, f.states, f.compare
+	f.upload.From, f.upload.Until = f.from.Time, f.until.Time
+	source, err := openReport(cmd, file)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	c, err := f.connect()
+	if err != nil {
+		return err
+	}
+	report, err := c.UploadReport(cmd.Context(), f.upload, source)
+	if err != nil {
+		return err
+	}
+	return finishReport(cmd, c, f.out, report, f.wait)
+}
+
+// reportFormat takes the format from the file's name where none is given.
+func reportFormat(given, file string) (client.ReportFormat, error) {
+	if given == "" {
+		given = strings.TrimPrefix(strings.ToLower(filepath.Ext(file)), ".")
+	}
+	switch given {
+	case "csv":
+		return client.ReportCSV, nil
+	case "jsonl", "ndjson":
+		return client.ReportJSONL, nil
+	default:
+		return "", usage(errors.New("--format is needed: csv or jsonl"))
+	}
+}
+
+func openReport(cmd *cobra.Command, file string) (io.ReadCloser, error) {
+	if file == "-" {
+		return io.NopCloser(cmd.InOrStdin()), nil
+	}
+	source, err := os.Open(file)
+	return source, usage(err)
+}
+
+// finishReport shows a report, after it came to rest if that is waited for. One
+// that failed is an error.
+func finishReport(cmd *cobra.Command, c *client.Client, out format, r client.Report, wait bool) error {
+	if wait && !r.Resting() {
+		var err error
+		if r, err = followReport(cmd, c, r.ID); err != nil {
+			return err
+		}
+	}
+	if out == formatJSON {
+		if err := writeJSON(cmd.OutOrStdout(), r.JSON()); err != nil {
+			return err
+		}
+	} else if err := printReport(cmd.OutOrStdout(), r); err != nil {
+		return err
+	}
+	if r.State == client.ReportFailed {
+		return &exitError{code: exitFailure, err: errors.New("the report failed: " + r.Detail)}
+	}
+	if r.State == client.ReportCompared && out == formatTable {
+		cmd.PrintErrf("Nothing has changed yet. \"executor reconcile items %[1]s\" shows the lines, \"executor reconcile apply %[1]s\" takes what matches as evidence.\n", r.ID)
+	}
+	return nil
+}
+
+func followReport(cmd *cobra.Command, c *client.Client, id string) (client.Report, error) {
+	shown := ""
+	r, err := c.WaitReport(cmd.Context(), id, func(r client.Report) {
+		text := fmt.Sprintf("%s: %d lines, %d applied", r.State, r.Lines, r.Applied)
+		if r.State == client.ReportComparing {
+			text = fmt.Sprintf("%s: %d lines", r.State, r.Lines)
+		}
+		if text != shown && !r.Resting() {
+			shown = text
+			cmd.PrintErrln(text)
+		}
+	})
+	if errors.Is(err, context.Canceled) {
+		cmd.PrintErrf("It goes on in the service; \"executor reconcile show %s\" shows how far it is.\n", id)
+	}
+	return r, err
+}
+
+func printReport(w io.Writer, r client.Report) error {
+	t := newTable(w)
+	t.row("id", r.ID)
+	t.row("state", r.State)
+	t.row("upstream", orAllOf(r))
+	t.row("created", fmt.Sprintf("%s by %s, %s", stamp(r.CreatedAt), r.CreatedBy, r.Format))
+	if r.From != nil || r.Until != nil {
+		t.row("covers", fmt.Sprintf("%s to %s", orEver(r.From), orEver(r.Until)))
+	}
+	t.row("lines", r.Lines)
+	for _, kind := range slices.Sorted(maps.Keys(r.Counts)) {
+		t.row("  "+kind, r.Counts[kind])
+	}
+	if r.AppliedBy != "" {
+		t.row("applied", fmt.Sprintf("%d, %s by %s: %s", r.Applied, orOpen(stampOrNone(r.AppliedAt)), r.AppliedBy, r.Reason))
+	}
+	if r.Detail != "" {
+		t.row("failed", r.Detail)
+	}
+	return t.flush()
+}
+
+func orAllOf(r client.Report) string {
+	if r.Operation == "" {
+		return r.Upstream + ", every operation"
+	}
+	return r.Upstream + ", operation " + r.Operation
+}
+
+func orEver(t *time.Time) string {
+	if t == nil {
+		return "…"
+	}
+	return stamp(*t)
+}
+
+func newReconcileListCommand() *cobra.Command {
+	var f clientFlags
+	var filter client.ReportFilter
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List settlement reports, newest first",
+		Example: "  executor reconcile list --upstream ledger",
+		Args:    args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := f.connect()
+			if err != nil {
+				return err
+			}
+			page, err := c.ReportsPage(cmd.Context(), filter)
+			if err != nil {
+				return err
+			}
+			return printList(cmd, f.out, page, printReports)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&filter.Upstream, "upstream", "", "only this upstream")
+	addPaging(cmd, &filter.Limit, &filter.Cursor)
+	return cmd
+}
+
+func printReports(w io.Writer, list []client.Report) error {
+	t := newTable(w, "ID", "CREATED", "BY", "UPSTREAM", "STATE", "LINES", "ITEMS")
+	for _, r := range list {
+		var items []string
+		for _, kind := range slices.Sorted(maps.Keys(r.Counts)) {
+			items = append(items, fmt.Sprintf("%d %s", r.Counts[kind], kind))
+		}
+		t.row(r.ID, stamp(r.CreatedAt), r.CreatedBy, r.Upstream, r.State, r.Lines, strings.Join(items, ", "))
+	}
+	return t.flush()
+}
+
+func newReconcileShowCommand() *cobra.Command {
+	var f clientFlags
+	var wait bool
+	cmd := &cobra.Command{
+		Use:     "show ID",
+		Short:   "Show a settlement report with its progress and counts",
+		Example: "  executor reconcile show 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d --wait",
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			c, err := f.connect()
+			if err != nil {
+				return err
+			}
+			report, err := c.Report(cmd.Context(), given[0])
+			if err != nil {
+				return err
+			}
+			return finishReport(cmd, c, f.out, report, wait)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is compared, or applied")
+	return cmd
+}
+
+func newReconcileItemsCommand() *cobra.Command {
+	var f clientFlags
+	var filter client.ReportItemFilter
+	cmd := &cobra.Command{
+		Use:   "items ID",
+		Short: "Show what a settlement report says, and what it leaves out",
+		Example: `  executor reconcile items 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d --kind different,missing_here,missing_there
+  executor reconcile items 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d --output json`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			c, err := f.connect()
+			if err != nil {
+				return err
+			}
+			page, err := c.ReportItemsPage(cmd.Context(), given[0], filter)
+			if err != nil {
+				return err
+			}
+			return printList(cmd, f.out, page, printReportItems)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringSliceVar(&filter.Kinds, "kind", nil, "only these kinds, such as different")
+	addPaging(cmd, &filter.Limit, &filter.Cursor)
+	return cmd
+}
+
+func printReportItems(w io.Writer, list []client.ReportItem) error {
+	t := newTable(w, "LINE", "KIND", "STATE", "REFERENCE", "KEY", "COMMAND", "DETAIL", "EFFECT")
+	for _, i := range list {
+		line := ""
+		if i.Line > 0 {
+			line = fmt.Sprint(i.Line)
+		}
+		t.row(line, i.Kind, i.State, i.Reference, i.Key, i.CommandID, shorten(i.Detail), i.Effect)
+	}
+	return t.flush()
+}
+
+func newReconcileApplyCommand() *cobra.Command {
+	var f clientFlags
+	var reason string
+	var wait bool
+	cmd := &cobra.Command{
+		Use:   "apply ID --reason TEXT",
+		Short: "Take what matches in a compared report as evidence",
+		Long: `Apply makes each matched line a finding about its command: it settles what is unresolved,
+and becomes a visible conflict where it contradicts what is settled. What differs or is
+missing changes nothing. Repeating it is safe.`,
+		Example: `  executor reconcile apply 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d --reason "closing May" --wait`,
+		Args:    args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			if err := needReason(reason); err != nil {
+				return err
+			}
+			c, err := f.connect()
+			if err != nil {
+				return err
+			}
+			report, err := c.ApplyReport(cmd.Context(), given[0], reason)
+			if err != nil {
+				return err
+			}
+			return finishReport(cmd, c, f.out, report, wait)
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&reason, "reason", "", "why; kept with the name of your API key")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until it is applied")
+	return cmd
+}
