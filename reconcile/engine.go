@@ -219,7 +219,8 @@ func (e *Engine) mayReplay(ctx context.Context, r *round) (bool, error) {
 			return err
 		}
 		if d.GivesUpAt != nil && !c.Now.Before(*d.GivesUpAt) {
-			return nil // a replay plans the next round by itself
+			r.later = true // a replay plans the next round by itself: at the end none is made
+			return nil
 		}
 		decision, err := e.store.commands.MayResend(ctx, tx, c, false)
 		may = decision.Verdict == outcome.VerdictRetry

@@ -126,7 +126,7 @@ func (l looker) client(q inquiry) (*http.Client, error) {
 func (q inquiry) shown() commands.AttemptRequest {
 	return commands.AttemptRequest{
 		Method: q.request.Method, URL: q.profile.Base.Scheme + "://" + q.profile.Base.Host + q.request.Path,
-		Headers: q.operation.Redact(q.request.Headers),
+		Headers: append([]upstreams.Header{}, q.operation.Redact(q.request.Headers)...),
 	}
 }
 

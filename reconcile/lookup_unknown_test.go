@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/pem"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -175,6 +178,37 @@ func TestACertificateThatIsNotTrusted(t *testing.T) {
 	r.start(t)
 	eventually(t, "a lookup", func() bool { return len(r.lookups(t, id)) > 0 })
 	if l := r.lookups(t, id)[0]; l.Category != outcome.CategoryCertificateInvalid || l.Finding != outcome.FindingUnknown {
+		t.Errorf("%+v", l)
+	}
+}
+
+// TestATrustedCertificate: who is to be trusted is the profile's to say.
+func TestATrustedCertificate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	up := newTLSServer(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, done) })
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: up.Certificate().Raw})
+	if err := os.WriteFile(file, ca, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.apply(t, profileFor(up.URL, byKey(often), "tls: {ca_file: "+file+", server_name: example.com}"))
+	id := r.unresolved(t, "k1", lost)
+	r.start(t)
+	r.reaches(t, id, outcome.StateSuccess)
+}
+
+// TestAFaultOfOurOwn in one round is unknown, and holds up no other.
+func TestAFaultOfOurOwn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.apply(t, profileFor("http://127.0.0.1:1024", byKey(often), "auth: {type: bearer, token: \"env:EXECUTOR_SECRET_UP\"}"))
+	id := r.unresolved(t, "k1", lost)
+	r.start(t, func(c *reconcile.EngineConfig) { c.Access = nil })
+	eventually(t, "two rounds", func() bool {
+		return r.count(t, `SELECT count(*) FROM doubts WHERE command_id = $1 AND rounds >= 2 AND unknown = rounds`, id) == 1
+	})
+	if l := r.lookups(t, id)[0]; !strings.HasPrefix(l.Detail, "panic: ") || l.Finding != outcome.FindingUnknown {
 		t.Errorf("%+v", l)
 	}
 }
