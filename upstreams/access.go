@@ -131,19 +131,6 @@ func (a *Access) reference(value string) (egress.Secret, error) {
 	return egress.NewSecret(value), nil
 }
 
-// Secrets resolves references, such as those of a notice's signature.
-func (a *Access) Secrets(references []string) ([]egress.Secret, error) {
-	var list []egress.Secret
-	for _, r := range references {
-		s, err := a.secrets.Lookup(r)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, s)
-	}
-	return list, nil
-}
-
 // TLS builds what the profile says about TLS; nil for an http base URL. A file
 // that cannot be read is egress.ErrMissing.
 func (a *Access) TLS(p *Profile) (*tls.Config, error) {

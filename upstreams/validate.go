@@ -29,6 +29,9 @@ func (r *reader) checkProfile(m *mapping, p *Profile) {
 	if b := p.Retry.Budget; b.Ratio == 0 && b.FloorPerSecond == 0 {
 		r.warn("budget_unfilled", m, "retry", fmt.Sprintf("the retry budget is never filled again: %d retries, then none", b.Burst))
 	}
+	if p.Notices != nil {
+		r.warnNotices(m, p)
+	}
 }
 
 // checkOperation looks at relations between settings of one operation, and tries

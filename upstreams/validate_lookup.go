@@ -139,3 +139,14 @@ func (r *reader) warnIgnored(m *mapping, earlier []Lookup, l Lookup) {
 		r.warn("absence_ignored", m, "absence", "it has no effect: the first lookup with settles_after says when an absence is one")
 	}
 }
+
+// warnNotices looks at notices that lead nowhere.
+func (r *reader) warnNotices(m *mapping, p *Profile) {
+	if slices.ContainsFunc(p.Notices.Findings, func(f FindingRule) bool { return f.Finding == outcome.FindingAbsent }) {
+		r.warn("notice_absent", m, "notices", "a notice of finding absent has no effect: what is not there sends none")
+	}
+	looks := slices.ContainsFunc(p.operations(), func(o *Operation) bool { return len(o.Lookups) > 0 })
+	if p.Notices.Weight == WeightHint && !looks {
+		r.warn("hint_without_lookup", m, "notices", "a notice of weight hint is a reason to look, and no operation has a lookup: write one, or `weight: conclusive` if the vendor's word is enough")
+	}
+}

@@ -16,6 +16,7 @@ func TestWarnings(t *testing.T) {
 	const lookup = "lookup: {path: /p, query: {key: '{key}'}, findings: [{when: status == 200 && has(json.id), finding: applied}]}\n"
 	const mark = "result: {require: [has(json.id)]}\n"
 	const settles = mark + keyed + "lookup: {path: '/p/{key}', findings: [{when: status == 200 && has(json.id), finding: applied}], "
+	const hints = "notices:\n  verify: {scheme: standard-webhooks, secret: file:s}\n  command: json.key\n"
 	tests := []struct {
 		code, lines, top, path string
 	}{
@@ -46,6 +47,9 @@ func TestWarnings(t *testing.T) {
 		{"", settles + "absence: {settles_after: 1h, then: resend}}", "deadline: 2h", ""},
 		{"resend_risky", strings.Replace(settles, keyed, "", 1) + "absence: {settles_after: 1m, then: resend}}", "", "operations.pay.lookup"},
 		{"settles_short", settles + "absence: {settles_after: 10s}}", "", "operations.pay.lookup"},
+		{"notice_absent", quiet + keyed, hints + "  findings: [{when: json.ok == false, finding: absent}]", "notices"},
+		{"hint_without_lookup", mark + "method: GET\nidempotency: {kind: safe}", hints + "  findings: [{when: json.ok == true, finding: applied}]", "notices"},
+		{"", quiet + keyed, hints + "  findings: [{when: json.ok == true, finding: applied}]", ""},
 		{"absence_once", settles + "absence: {settles_after: 1m, confirmations: 1}}", "", "operations.pay.lookup"},
 		{"retention_short", quiet + "idempotency: {kind: keyed, retention: 10m}", "", "operations.pay.idempotency"},
 		{"retention_unknown", quiet + "idempotency: {kind: keyed}", "", "operations.pay.idempotency"},
