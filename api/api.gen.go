@@ -8,6 +8,11 @@ import (
 	"time"
 )
 
+// Defines values for AcceptedNoticeAccepted.
+const (
+	AcceptedNoticeAcceptedTrue AcceptedNoticeAccepted = true
+)
+
 // Defines values for Answer.
 const (
 	AnswerApplied  Answer = "applied"
@@ -17,11 +22,52 @@ const (
 	AnswerUnclear  Answer = "unclear"
 )
 
+// Defines values for AuditProblemKind.
+const (
+	AuditProblemKindEdited     AuditProblemKind = "edited"
+	AuditProblemKindEndMissing AuditProblemKind = "end_missing"
+	AuditProblemKindFormat     AuditProblemKind = "format"
+	AuditProblemKindHeadLost   AuditProblemKind = "head_lost"
+	AuditProblemKindMissing    AuditProblemKind = "missing"
+	AuditProblemKindReplaced   AuditProblemKind = "replaced"
+)
+
 // Defines values for Boundary.
 const (
 	BoundaryCrossed         Boundary = "crossed"
 	BoundaryNotCrossed      Boundary = "not_crossed"
 	BoundaryPossiblyCrossed Boundary = "possibly_crossed"
+)
+
+// Defines values for BulkState.
+const (
+	BulkStateDone    BulkState = "done"
+	BulkStatePreview BulkState = "preview"
+	BulkStateRunning BulkState = "running"
+)
+
+// Defines values for BulkItemResultResult.
+const (
+	BulkItemResultResultDone    BulkItemResultResult = "done"
+	BulkItemResultResultPending BulkItemResultResult = "pending"
+	BulkItemResultResultRefused BulkItemResultResult = "refused"
+)
+
+// Defines values for BulkRequestAction.
+const (
+	BulkRequestActionAssign  BulkRequestAction = "assign"
+	BulkRequestActionLookup  BulkRequestAction = "lookup"
+	BulkRequestActionNote    BulkRequestAction = "note"
+	BulkRequestActionResend  BulkRequestAction = "resend"
+	BulkRequestActionResolve BulkRequestAction = "resolve"
+)
+
+// Defines values for BulkRequestState.
+const (
+	BulkRequestStateCancelled   BulkRequestState = "cancelled"
+	BulkRequestStateLessThanNil BulkRequestState = "<nil>"
+	BulkRequestStateRejected    BulkRequestState = "rejected"
+	BulkRequestStateSuccess     BulkRequestState = "success"
 )
 
 // Defines values for CancelResult.
@@ -32,6 +78,33 @@ const (
 	CancelResultTooLate   CancelResult = "too_late"
 )
 
+// Defines values for ConflictSource.
+const (
+	ConflictSourceAttempt      ConflictSource = "attempt"
+	ConflictSourceCancel       ConflictSource = "cancel"
+	ConflictSourceDeadline     ConflictSource = "deadline"
+	ConflictSourceLateEvidence ConflictSource = "late_evidence"
+	ConflictSourceLookup       ConflictSource = "lookup"
+	ConflictSourceNotice       ConflictSource = "notice"
+	ConflictSourceOperator     ConflictSource = "operator"
+	ConflictSourceReport       ConflictSource = "report"
+)
+
+// Defines values for DeliveryState.
+const (
+	DeliveryStateDelivered DeliveryState = "delivered"
+	DeliveryStateDropped   DeliveryState = "dropped"
+	DeliveryStateFailed    DeliveryState = "failed"
+	DeliveryStatePending   DeliveryState = "pending"
+)
+
+// Defines values for DisabledBy.
+const (
+	DisabledByFailing DisabledBy = "failing"
+	DisabledByGone    DisabledBy = "gone"
+	DisabledByPerson  DisabledBy = "person"
+)
+
 // Defines values for Evidence.
 const (
 	EvidenceNotSent          Evidence = "not_sent"
@@ -40,10 +113,52 @@ const (
 	EvidenceSentNoResponse   Evidence = "sent_no_response"
 )
 
+// Defines values for Finding.
+const (
+	FindingAbsent  Finding = "absent"
+	FindingApplied Finding = "applied"
+	FindingPending Finding = "pending"
+	FindingRefused Finding = "refused"
+	FindingUnknown Finding = "unknown"
+)
+
 // Defines values for HealthStatus.
 const (
 	HealthStatusNotReady HealthStatus = "not_ready"
 	HealthStatusOk       HealthStatus = "ok"
+)
+
+// Defines values for NoticeEffect.
+const (
+	NoticeEffectConflict    NoticeEffect = "conflict"
+	NoticeEffectKept        NoticeEffect = "kept"
+	NoticeEffectLessThanNil NoticeEffect = "<nil>"
+	NoticeEffectLookup      NoticeEffect = "lookup"
+	NoticeEffectNone        NoticeEffect = "none"
+	NoticeEffectReported    NoticeEffect = "reported"
+	NoticeEffectSettled     NoticeEffect = "settled"
+)
+
+// Defines values for NoticeNamedBy.
+const (
+	NoticeNamedByID        NoticeNamedBy = "id"
+	NoticeNamedByKey       NoticeNamedBy = "key"
+	NoticeNamedByReference NoticeNamedBy = "reference"
+)
+
+// Defines values for NoticeState.
+const (
+	NoticeStateDone      NoticeState = "done"
+	NoticeStateExpired   NoticeState = "expired"
+	NoticeStateIgnored   NoticeState = "ignored"
+	NoticeStateKept      NoticeState = "kept"
+	NoticeStateUnmatched NoticeState = "unmatched"
+)
+
+// Defines values for NoticeWeight.
+const (
+	NoticeWeightConclusive NoticeWeight = "conclusive"
+	NoticeWeightHint       NoticeWeight = "hint"
 )
 
 // Defines values for OutcomeDecidedBy.
@@ -88,22 +203,44 @@ const (
 // Defines values for ProblemCode.
 const (
 	ProblemCodeBodyTooLarge          ProblemCode = "body_too_large"
+	ProblemCodeCancelRequested       ProblemCode = "cancel_requested"
 	ProblemCodeConflict              ProblemCode = "conflict"
+	ProblemCodeCountDiffers          ProblemCode = "count_differs"
+	ProblemCodeIDReused              ProblemCode = "id_reused"
 	ProblemCodeIdempotencyKeyReused  ProblemCode = "idempotency_key_reused"
 	ProblemCodeInternalError         ProblemCode = "internal_error"
 	ProblemCodeInvalidIdempotencyKey ProblemCode = "invalid_idempotency_key"
 	ProblemCodeInvalidParameter      ProblemCode = "invalid_parameter"
 	ProblemCodeInvalidProfile        ProblemCode = "invalid_profile"
 	ProblemCodeInvalidRequest        ProblemCode = "invalid_request"
+	ProblemCodeLookupInProgress      ProblemCode = "lookup_in_progress"
 	ProblemCodeMalformedBody         ProblemCode = "malformed_body"
 	ProblemCodeMalformedJSON         ProblemCode = "malformed_json"
 	ProblemCodeMethodNotAllowed      ProblemCode = "method_not_allowed"
 	ProblemCodeMissingIdempotencyKey ProblemCode = "missing_idempotency_key"
 	ProblemCodeMissingScope          ProblemCode = "missing_scope"
+	ProblemCodeNoConflict            ProblemCode = "no_conflict"
+	ProblemCodeNoLookup              ProblemCode = "no_lookup"
+	ProblemCodeNoSealingKey          ProblemCode = "no_sealing_key"
+	ProblemCodeNotCompared           ProblemCode = "not_compared"
 	ProblemCodeNotFound              ProblemCode = "not_found"
+	ProblemCodeNotSettled            ProblemCode = "not_settled"
+	ProblemCodeNotUnresolved         ProblemCode = "not_unresolved"
+	ProblemCodeNothingToReview       ProblemCode = "nothing_to_review"
+	ProblemCodePreconditionFailed    ProblemCode = "precondition_failed"
+	ProblemCodePreconditionRequired  ProblemCode = "precondition_required"
+	ProblemCodeReportOnly            ProblemCode = "report_only"
+	ProblemCodeResendNotSafe         ProblemCode = "resend_not_safe"
+	ProblemCodeTooMany               ProblemCode = "too_many"
+	ProblemCodeTooManySecrets        ProblemCode = "too_many_secrets"
+	ProblemCodeTooManyWebhooks       ProblemCode = "too_many_webhooks"
 	ProblemCodeUnauthorized          ProblemCode = "unauthorized"
 	ProblemCodeUnavailable           ProblemCode = "unavailable"
 	ProblemCodeUnsupportedMediaType  ProblemCode = "unsupported_media_type"
+	ProblemCodeUnverifiedNotice      ProblemCode = "unverified_notice"
+	ProblemCodeWebhookDisabled       ProblemCode = "webhook_disabled"
+	ProblemCodeWebhookExists         ProblemCode = "webhook_exists"
+	ProblemCodeWebhookGone           ProblemCode = "webhook_gone"
 )
 
 // Defines values for ReconciliationPhase.
@@ -111,6 +248,68 @@ const (
 	ReconciliationPhaseClosed ReconciliationPhase = "closed"
 	ReconciliationPhaseLookup ReconciliationPhase = "lookup"
 	ReconciliationPhaseReview ReconciliationPhase = "review"
+)
+
+// Defines values for ReportFormat.
+const (
+	ReportFormatCsv   ReportFormat = "csv"
+	ReportFormatJsonl ReportFormat = "jsonl"
+)
+
+// Defines values for ReportItemEffect.
+const (
+	ReportItemEffectConflict    ReportItemEffect = "conflict"
+	ReportItemEffectKept        ReportItemEffect = "kept"
+	ReportItemEffectLessThanNil ReportItemEffect = "<nil>"
+	ReportItemEffectNone        ReportItemEffect = "none"
+	ReportItemEffectSettled     ReportItemEffect = "settled"
+)
+
+// Defines values for ReportKind.
+const (
+	ReportKindAmbiguous    ReportKind = "ambiguous"
+	ReportKindDifferent    ReportKind = "different"
+	ReportKindDuplicate    ReportKind = "duplicate"
+	ReportKindMatched      ReportKind = "matched"
+	ReportKindMissingHere  ReportKind = "missing_here"
+	ReportKindMissingThere ReportKind = "missing_there"
+	ReportKindTooYoung     ReportKind = "too_young"
+	ReportKindUnreadable   ReportKind = "unreadable"
+)
+
+// Defines values for ReportState.
+const (
+	ReportStateApplied   ReportState = "applied"
+	ReportStateApplying  ReportState = "applying"
+	ReportStateCompared  ReportState = "compared"
+	ReportStateComparing ReportState = "comparing"
+	ReportStateFailed    ReportState = "failed"
+	ReportStateUploading ReportState = "uploading"
+)
+
+// Defines values for ResolveRequestState.
+const (
+	ResolveRequestStateCancelled ResolveRequestState = "cancelled"
+	ResolveRequestStateRejected  ResolveRequestState = "rejected"
+	ResolveRequestStateSuccess   ResolveRequestState = "success"
+)
+
+// Defines values for ReviewAction.
+const (
+	ReviewActionAssign       ReviewAction = "assign"
+	ReviewActionCorrect      ReviewAction = "correct"
+	ReviewActionDismiss      ReviewAction = "dismiss"
+	ReviewActionLookup       ReviewAction = "lookup"
+	ReviewActionNote         ReviewAction = "note"
+	ReviewActionResend       ReviewAction = "resend"
+	ReviewActionResendAbsent ReviewAction = "resend_absent"
+	ReviewActionResolve      ReviewAction = "resolve"
+)
+
+// Defines values for ReviewKind.
+const (
+	ReviewKindConflict   ReviewKind = "conflict"
+	ReviewKindUnresolved ReviewKind = "unresolved"
 )
 
 // Defines values for Scope.
@@ -144,6 +343,45 @@ const (
 	WaitingForThrottle   WaitingFor = "throttle"
 )
 
+// Defines values for WebhookEvent.
+const (
+	WebhookEventCommandCancelled  WebhookEvent = "command.cancelled"
+	WebhookEventCommandCorrected  WebhookEvent = "command.corrected"
+	WebhookEventCommandRejected   WebhookEvent = "command.rejected"
+	WebhookEventCommandSuccess    WebhookEvent = "command.success"
+	WebhookEventCommandUnresolved WebhookEvent = "command.unresolved"
+)
+
+// AbsenceMatrix When an absence proves that nothing arrived.
+type AbsenceMatrix struct {
+	Confirmations int `json:"confirmations"`
+
+	// Confirmed At the latest, if every round finds nothing; empty if the lookups are used up before.
+	Confirmed string `json:"confirmed"`
+
+	// CountsFrom At the latest.
+	CountsFrom string `json:"counts_from"`
+
+	// End What becomes of the command.
+	End FindingEnd `json:"end"`
+
+	// SettlesAfter Empty: it never proves anything.
+	SettlesAfter string `json:"settles_after"`
+	Spacing      string `json:"spacing"`
+	Then         string `json:"then"`
+}
+
+// AcceptedNotice defines model for AcceptedNotice.
+type AcceptedNotice struct {
+	Accepted AcceptedNoticeAccepted `json:"accepted"`
+
+	// Duplicate Its event was known.
+	Duplicate bool `json:"duplicate"`
+}
+
+// AcceptedNoticeAccepted defines model for AcceptedNotice.Accepted.
+type AcceptedNoticeAccepted bool
+
 // Answer What the response says the upstream did; null where none came.
 type Answer string
 
@@ -175,6 +413,13 @@ type AppliedUpstream struct {
 
 	// Warnings Where the contract is incomplete or promises too much; not in lists.
 	Warnings []Warning `json:"warnings,omitempty"`
+}
+
+// AssignRequest defines model for AssignRequest.
+type AssignRequest struct {
+	// Assignee Null for nobody.
+	Assignee *string `json:"assignee"`
+	Reason   string  `json:"reason"`
 }
 
 // Attempt defines model for Attempt.
@@ -264,6 +509,70 @@ type AttemptList struct {
 	NextCursor *string   `json:"next_cursor"`
 }
 
+// AuditEntry defines model for AuditEntry.
+type AuditEntry struct {
+	Action string `json:"action"`
+
+	// Actor The API key's name, or the operator.
+	Actor string `json:"actor"`
+
+	// After What it changed, as it became.
+	After json.RawMessage `json:"after,omitempty"`
+	At    time.Time       `json:"at"`
+
+	// Before What it changed, as it was. Left out where there is nothing to tell, as the next two.
+	Before    json.RawMessage `json:"before,omitempty"`
+	CommandID *string         `json:"command_id"`
+
+	// Details What it was based on and what was asked for.
+	Details           json.RawMessage `json:"details,omitempty"`
+	EvidenceReference *string         `json:"evidence_reference"`
+
+	// Hash SHA-256 over the entry and the hash before it.
+	Hash string `json:"hash"`
+
+	// Number Its place in the tenant's log, from 1 without gaps.
+	Number int64 `json:"number"`
+
+	// PreviousHash Of the entry before; hexadecimal.
+	PreviousHash string  `json:"previous_hash"`
+	Reason       *string `json:"reason"`
+
+	// Subject What it was done to, if not to a command.
+	Subject *string `json:"subject"`
+}
+
+// AuditList defines model for AuditList.
+type AuditList struct {
+	Data       []AuditEntry `json:"data"`
+	NextCursor *string      `json:"next_cursor"`
+}
+
+// AuditProblem defines model for AuditProblem.
+type AuditProblem struct {
+	Detail string           `json:"detail"`
+	Kind   AuditProblemKind `json:"kind"`
+
+	// Number The first bad entry.
+	Number int64 `json:"number"`
+}
+
+// AuditProblemKind defines model for AuditProblem.Kind.
+type AuditProblemKind string
+
+// AuditVerification defines model for AuditVerification.
+type AuditVerification struct {
+	// Entries That hold, from the first on.
+	Entries int64 `json:"entries"`
+
+	// Head The last of them as number:hash; what to note elsewhere and to give as `pin` the next time.
+	Head *string `json:"head"`
+
+	// Problem The first one; what comes after it may be wrong too.
+	Problem *AuditProblem `json:"problem"`
+	Sound   bool          `json:"sound"`
+}
+
 // Batch defines model for Batch.
 type Batch struct {
 	Commands []BatchItem `json:"commands"`
@@ -317,6 +626,99 @@ type BatchResults struct {
 
 // Boundary Could the side effect have happened?
 type Boundary string
+
+// Bulk defines model for Bulk.
+type Bulk struct {
+	Action string `json:"action"`
+	Actor  string `json:"actor"`
+
+	// Count Commands that it is for.
+	Count int `json:"count"`
+
+	// CreatedAt Null for a dry run.
+	CreatedAt *time.Time `json:"created_at"`
+	Done      int        `json:"done"`
+
+	// ID Null for a dry run without one.
+	ID *string `json:"id"`
+
+	// Items In the order they are worked on; none in a dry run.
+	Items []BulkItemResult `json:"items"`
+
+	// Problems How often each problem refused it.
+	Problems map[string]int `json:"problems"`
+	Reason   string         `json:"reason"`
+
+	// Refused In a dry run, those that would be now.
+	Refused int `json:"refused"`
+
+	// Sample The oldest ones of a dry run.
+	Sample []BulkItemResult `json:"sample"`
+
+	// State preview: a dry run, nothing was started.
+	State BulkState `json:"state"`
+}
+
+// BulkState preview: a dry run, nothing was started.
+type BulkState string
+
+// BulkItemResult defines model for BulkItemResult.
+type BulkItemResult struct {
+	CommandID string `json:"command_id"`
+
+	// Detail The same in words.
+	Detail *string `json:"detail"`
+
+	// Problem Why it was refused: a problem's code, or `stale`: it has moved on since it was selected.
+	Problem *string              `json:"problem"`
+	Result  BulkItemResultResult `json:"result"`
+}
+
+// BulkItemResultResult defines model for BulkItemResult.Result.
+type BulkItemResultResult string
+
+// BulkRequest defines model for BulkRequest.
+type BulkRequest struct {
+	// Absent To resend: a person found that nothing of any of them arrived.
+	Absent *bool             `json:"absent,omitempty"`
+	Action BulkRequestAction `json:"action"`
+
+	// Assignee To assign; null for nobody.
+	Assignee *string `json:"assignee,omitempty"`
+
+	// Code To resolve as rejected.
+	Code *string `json:"code,omitempty"`
+
+	// DryRun Count, and do nothing.
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// EvidenceReference Required to resolve as success, and with absent.
+	EvidenceReference *string `json:"evidence_reference,omitempty"`
+
+	// ExpectedCount Of a dry run: refused with 409 if the filter selects another number now.
+	ExpectedCount *int `json:"expected_count,omitempty"`
+
+	// Filter As the parameters of `GET /v1/reviews`. At least one must be given.
+	Filter ReviewFilter `json:"filter"`
+
+	// ID Chosen by the caller; makes a repeat harmless. Required unless it is a dry run.
+	ID *string `json:"id,omitempty"`
+
+	// Message To resolve as rejected.
+	Message *string `json:"message,omitempty"`
+
+	// Reason The text of a note.
+	Reason string `json:"reason"`
+
+	// State Required to resolve.
+	State *BulkRequestState `json:"state,omitempty"`
+}
+
+// BulkRequestAction defines model for BulkRequest.Action.
+type BulkRequestAction string
+
+// BulkRequestState Required to resolve.
+type BulkRequestState string
 
 // CancelResult cancelled: nothing crossed, it ended in this request. requested: an attempt is on the wire and its
 // evidence decides. too_late: it was over before. in_doubt: something possibly crossed; no further attempt.
@@ -398,6 +800,48 @@ type CommandList struct {
 	NextCursor *string   `json:"next_cursor"`
 }
 
+// ConflictView Evidence that contradicts a settled state.
+type ConflictView struct {
+	// Answer Of late evidence.
+	Answer *Answer   `json:"answer"`
+	At     time.Time `json:"at"`
+
+	// Attempt The attempt that late evidence belongs to.
+	Attempt *int    `json:"attempt"`
+	Code    *string `json:"code"`
+
+	// Finding Null for late evidence of one attempt.
+	Finding   *Finding       `json:"finding"`
+	ID        int64          `json:"id"`
+	Message   *string        `json:"message"`
+	Reference *string        `json:"reference"`
+	Source    ConflictSource `json:"source"`
+	Status    *int           `json:"status"`
+}
+
+// ConflictSource defines model for Conflict.Source.
+type ConflictSource string
+
+// CreateWebhook defines model for CreateWebhook.
+type CreateWebhook struct {
+	Description *string `json:"description,omitempty"`
+
+	// Events Left out or empty for all.
+	Events *[]WebhookEvent `json:"events,omitempty"`
+
+	// Ordered A command's later events wait until the earlier ones are taken or given up.
+	Ordered *bool `json:"ordered,omitempty"`
+
+	// Reason For the audit log.
+	Reason *string `json:"reason,omitempty"`
+
+	// Upstreams Left out or empty for all.
+	Upstreams *[]string `json:"upstreams,omitempty"`
+
+	// URL https, unless the deployment allows http.
+	URL string `json:"url"`
+}
+
 // DecisionRecord defines model for DecisionRecord.
 type DecisionRecord struct {
 	Attempts int `json:"attempts"`
@@ -413,6 +857,116 @@ type DecisionRecord struct {
 		Kind string    `json:"kind"`
 	} `json:"last_timeout"`
 	OperationIdentity *Identity `json:"operation_identity"`
+}
+
+// Delivery defines model for Delivery.
+type Delivery struct {
+	// At Of the event.
+	At time.Time `json:"at"`
+
+	// CommandID Null for a test.
+	CommandID *string `json:"command_id"`
+
+	// Detail The same in words.
+	Detail  *string    `json:"detail"`
+	EndedAt *time.Time `json:"ended_at"`
+
+	// EventID The header `webhook-id`: the same on every try and redelivery.
+	EventID string `json:"event_id"`
+
+	// Failure Of the last try; its kind.
+	Failure *string `json:"failure"`
+
+	// HeldUntil An outcome that comes before then drops it.
+	HeldUntil *time.Time `json:"held_until"`
+	ID        string     `json:"id"`
+
+	// NextAt Pending only: no try before.
+	NextAt   *time.Time `json:"next_at"`
+	Sequence int        `json:"sequence"`
+
+	// State pending: due, or waiting for its next try. failed: given up. dropped: never sent, as the receiver was deleted or the event became untrue.
+	State DeliveryState `json:"state"`
+
+	// Status Of the last try.
+	Status    *int   `json:"status"`
+	Tries     int    `json:"tries"`
+	Type      string `json:"type"`
+	WebhookID string `json:"webhook_id"`
+}
+
+// DeliveryList defines model for DeliveryList.
+type DeliveryList struct {
+	Data       []Delivery `json:"data"`
+	NextCursor *string    `json:"next_cursor"`
+}
+
+// DeliveryState pending: due, or waiting for its next try. failed: given up. dropped: never sent, as the receiver was deleted or the event became untrue.
+type DeliveryState string
+
+// DeliveryTry defines model for DeliveryTry.
+type DeliveryTry struct {
+	At time.Time `json:"at"`
+
+	// Detail The failure in words.
+	Detail     *string `json:"detail"`
+	DurationMs int     `json:"duration_ms"`
+
+	// Excerpt The beginning of the receiver's answer.
+	Excerpt *string `json:"excerpt"`
+
+	// Failure Its kind.
+	Failure *string `json:"failure"`
+
+	// Instance The process that made it.
+	Instance string `json:"instance"`
+
+	// NextAt The try after it.
+	NextAt *time.Time `json:"next_at"`
+	Number int        `json:"number"`
+	Status *int       `json:"status"`
+}
+
+// DeliveryWithTries defines model for DeliveryWithTries.
+type DeliveryWithTries struct {
+	// At Of the event.
+	At time.Time `json:"at"`
+
+	// CommandID Null for a test.
+	CommandID *string `json:"command_id"`
+
+	// Detail The same in words.
+	Detail  *string    `json:"detail"`
+	EndedAt *time.Time `json:"ended_at"`
+
+	// EventID The header `webhook-id`: the same on every try and redelivery.
+	EventID string `json:"event_id"`
+
+	// Failure Of the last try; its kind.
+	Failure *string `json:"failure"`
+
+	// HeldUntil An outcome that comes before then drops it.
+	HeldUntil *time.Time `json:"held_until"`
+	ID        string     `json:"id"`
+
+	// Log Oldest first.
+	Log []DeliveryTry `json:"log"`
+
+	// NextAt Pending only: no try before.
+	NextAt *time.Time `json:"next_at"`
+
+	// Payload The body as it is signed and sent.
+	Payload  map[string]interface{} `json:"payload"`
+	Sequence int                    `json:"sequence"`
+
+	// State pending: due, or waiting for its next try. failed: given up. dropped: never sent, as the receiver was deleted or the event became untrue.
+	State DeliveryState `json:"state"`
+
+	// Status Of the last try.
+	Status    *int   `json:"status"`
+	Tries     int    `json:"tries"`
+	Type      string `json:"type"`
+	WebhookID string `json:"webhook_id"`
 }
 
 // DeploymentView defines model for Deployment.
@@ -432,6 +986,18 @@ type DeploymentView struct {
 	// ProcessID The deployment that the answering process belongs to.
 	ProcessID *string `json:"process_id"`
 }
+
+// Disabled defines model for Disabled.
+type Disabled struct {
+	At time.Time `json:"at"`
+
+	// By gone: it answered 410. failing: for days.
+	By     DisabledBy `json:"by"`
+	Reason string     `json:"reason"`
+}
+
+// DisabledBy gone: it answered 410. failing: for days.
+type DisabledBy string
 
 // Event defines model for Event.
 type Event struct {
@@ -476,6 +1042,34 @@ type FieldProblem struct {
 	Pointer string `json:"pointer,omitempty"`
 }
 
+// Finding What is found about a command as a whole. unknown is no evidence either way.
+type Finding string
+
+// FindingEnd What becomes of the command.
+type FindingEnd struct {
+	NextAction string `json:"next_action"`
+
+	// Reason Empty for the one that it has.
+	Reason string `json:"reason"`
+	State  State  `json:"state"`
+
+	// Then In words.
+	Then string `json:"then"`
+}
+
+// FindingRow defines model for FindingRow.
+type FindingRow struct {
+	// End What becomes of the command.
+	End   FindingEnd `json:"end"`
+	Event string     `json:"event"`
+
+	// Finding What is found about a command as a whole. unknown is no evidence either way.
+	Finding Finding `json:"finding"`
+
+	// Status 0 without an answer.
+	Status int `json:"status"`
+}
+
 // HealthView defines model for Health.
 type HealthView struct {
 	Checks []CheckView  `json:"checks,omitempty"`
@@ -492,10 +1086,93 @@ type Identity struct {
 	Name string `json:"name"`
 }
 
+// Lookup defines model for Lookup.
+type Lookup struct {
+	// Category The kind of failure.
+	Category *string `json:"category"`
+	Code     *string `json:"code"`
+
+	// Counts It was absent, late enough and spaced enough to count.
+	Counts bool `json:"counts"`
+
+	// Detail The failure in words.
+	Detail  *string   `json:"detail"`
+	EndedAt time.Time `json:"ended_at"`
+
+	// Finding What is found about a command as a whole. unknown is no evidence either way.
+	Finding Finding `json:"finding"`
+	ID      int64   `json:"id"`
+
+	// Instance The process that asked.
+	Instance       string   `json:"instance"`
+	Message        *string  `json:"message"`
+	Notes          []string `json:"notes"`
+	ProfileVersion int      `json:"profile_version"`
+
+	// Question Its place in the profile's list, from 1.
+	Question  int     `json:"question"`
+	Reference *string `json:"reference"`
+	Request   struct {
+		// Headers In the order sent.
+		Headers RequestHeaders `json:"headers"`
+		Method  string         `json:"method"`
+		URL     string         `json:"url"`
+	} `json:"request"`
+
+	// Response Null where none came. The body is shown like an attempt's.
+	Response *struct {
+		Body       json.RawMessage `json:"body,omitempty"`
+		BodyBase64 *string         `json:"body_base64,omitempty"`
+		BodyText   *string         `json:"body_text,omitempty"`
+		Headers    ResponseHeaders `json:"headers"`
+
+		// Truncated What is shown is less than what came.
+		Truncated bool `json:"truncated"`
+	} `json:"response"`
+
+	// Round All questions of one round are asked one after the other, until one tells.
+	Round int `json:"round"`
+
+	// Rule Of the profile, that gave the finding.
+	Rule      *string   `json:"rule"`
+	StartedAt time.Time `json:"started_at"`
+	Status    *int      `json:"status"`
+}
+
 // LookupList defines model for LookupList.
 type LookupList struct {
-	Data       []map[string]interface{} `json:"data"`
-	NextCursor *string                  `json:"next_cursor"`
+	Data       []Lookup `json:"data"`
+	NextCursor *string  `json:"next_cursor"`
+}
+
+// LookupMatrix How a doubt is followed up, and what each answer leads to.
+type LookupMatrix struct {
+	// Absence When an absence proves that nothing arrived.
+	Absence AbsenceMatrix `json:"absence"`
+
+	// After When the last round is made.
+	After string `json:"after"`
+
+	// Every The longest wait between the later ones; empty if there are none.
+	Every string `json:"every"`
+
+	// Questions Of one round, in their order, until one tells.
+	Questions []QuestionMatrix `json:"questions"`
+
+	// ReportOnly Findings are recorded and change nothing.
+	ReportOnly bool `json:"report_only"`
+
+	// Rounds When the first ones are made.
+	Rounds []string `json:"rounds"`
+
+	// Total Rounds, about.
+	Total int `json:"total"`
+
+	// UsedUp What becomes of the command.
+	UsedUp FindingEnd `json:"used_up"`
+
+	// Vanished What becomes of the command.
+	Vanished FindingEnd `json:"vanished"`
 }
 
 // Matrix defines model for Matrix.
@@ -550,6 +1227,68 @@ type MatrixRow struct {
 // Metadata The caller's own labels; at most 50, names up to 40 characters, values up to 500.
 type Metadata map[string]string
 
+// NoteRequest defines model for NoteRequest.
+type NoteRequest struct {
+	Text string `json:"text"`
+}
+
+// Notice defines model for Notice.
+type Notice struct {
+	Body       json.RawMessage `json:"body,omitempty"`
+	BodyBase64 *string         `json:"body_base64,omitempty"`
+	BodyText   *string         `json:"body_text,omitempty"`
+	Code       *string         `json:"code"`
+
+	// Effect What became of it. lookup: the upstream is asked at once. reported: the profile lets it change nothing.
+	Effect *NoticeEffect `json:"effect"`
+
+	// EventID The upstream's; a copy has the same.
+	EventID string `json:"event_id"`
+
+	// Finding What is found about a command as a whole. unknown is no evidence either way.
+	Finding Finding         `json:"finding"`
+	Headers ResponseHeaders `json:"headers"`
+	ID      int64           `json:"id"`
+
+	// MatchedAt The command was found to be meant.
+	MatchedAt *time.Time `json:"matched_at"`
+	Message   *string    `json:"message"`
+	Name      string     `json:"name"`
+
+	// NamedBy What of the command it names.
+	NamedBy        NoticeNamedBy `json:"named_by"`
+	Notes          []string      `json:"notes"`
+	ProfileVersion int           `json:"profile_version"`
+	ReceivedAt     time.Time     `json:"received_at"`
+	Reference      *string       `json:"reference"`
+
+	// Rule Of the profile, that gave the finding.
+	Rule *string `json:"rule"`
+
+	// Sha256 Of the body as it came.
+	Sha256 *string      `json:"sha256"`
+	State  NoticeState  `json:"state"`
+	Weight NoticeWeight `json:"weight"`
+}
+
+// NoticeEffect What became of it. lookup: the upstream is asked at once. reported: the profile lets it change nothing.
+type NoticeEffect string
+
+// NoticeNamedBy What of the command it names.
+type NoticeNamedBy string
+
+// NoticeState defines model for Notice.State.
+type NoticeState string
+
+// NoticeWeight defines model for Notice.Weight.
+type NoticeWeight string
+
+// NoticeList defines model for NoticeList.
+type NoticeList struct {
+	Data       []Notice `json:"data"`
+	NextCursor *string  `json:"next_cursor"`
+}
+
 // OperationMatrix defines model for OperationMatrix.
 type OperationMatrix struct {
 	// CountsAs What decisions make of it.
@@ -565,12 +1304,15 @@ type OperationMatrix struct {
 	} `json:"key"`
 
 	// Lookup The first question; empty if there is none.
-	Lookup    string      `json:"lookup"`
-	Method    string      `json:"method"`
-	Operation string      `json:"operation"`
-	Path      string      `json:"path"`
-	Retention string      `json:"retention"`
-	Rows      []MatrixRow `json:"rows"`
+	Lookup string `json:"lookup"`
+
+	// Lookups Null where a person has to find out.
+	Lookups   *LookupMatrix `json:"lookups"`
+	Method    string        `json:"method"`
+	Operation string        `json:"operation"`
+	Path      string        `json:"path"`
+	Retention string        `json:"retention"`
+	Rows      []MatrixRow   `json:"rows"`
 
 	// Rules The conditions of the profile's own rules, in their order.
 	Rules *[]string `json:"rules"`
@@ -653,12 +1395,18 @@ type Problem struct {
 	Code ProblemCode `json:"code"`
 
 	// CommandID With `idempotency_key_reused`, the command that the key belongs to.
-	CommandID string         `json:"command_id,omitempty"`
-	Detail    string         `json:"detail"`
-	Errors    []FieldProblem `json:"errors,omitempty"`
-	RequestID string         `json:"request_id"`
-	Status    int            `json:"status"`
-	Title     string         `json:"title"`
+	CommandID string `json:"command_id,omitempty"`
+
+	// Count With `count_differs` and `too_many`, how many commands the filter selects now.
+	Count int `json:"count,omitempty"`
+
+	// CurrentVersion With `precondition_failed`, the version that it has now.
+	CurrentVersion int            `json:"current_version,omitempty"`
+	Detail         string         `json:"detail"`
+	Errors         []FieldProblem `json:"errors,omitempty"`
+	RequestID      string         `json:"request_id"`
+	Status         int            `json:"status"`
+	Title          string         `json:"title"`
 
 	// Type Path of the code's meaning: /problems/{code}.
 	Type string `json:"type"`
@@ -677,9 +1425,28 @@ type ProblemMeaning struct {
 	Title   string `json:"title"`
 }
 
-// Reconciliation defines model for Reconciliation.
+// QuestionMatrix defines model for QuestionMatrix.
+type QuestionMatrix struct {
+	// Ask Method and target, or replay.
+	Ask string `json:"ask"`
+
+	// Compare What has to hold of what was found.
+	Compare *[]string `json:"compare"`
+
+	// Needs What it asks by and may not be known: then it is left out.
+	Needs *[]string    `json:"needs"`
+	Rows  []FindingRow `json:"rows"`
+
+	// Rules The conditions of its findings, in their order.
+	Rules *[]string `json:"rules"`
+}
+
+// Reconciliation How the doubt is followed up; null for a command that was never unresolved.
 type Reconciliation struct {
-	AbsentInARow int                 `json:"absent_in_a_row"`
+	AbsentInARow int `json:"absent_in_a_row"`
+
+	// Assignee The person who looks after it.
+	Assignee     *string             `json:"assignee"`
 	Lookups      int                 `json:"lookups"`
 	NextLookupAt *time.Time          `json:"next_lookup_at"`
 	Phase        ReconciliationPhase `json:"phase"`
@@ -688,6 +1455,30 @@ type Reconciliation struct {
 // ReconciliationPhase defines model for Reconciliation.Phase.
 type ReconciliationPhase string
 
+// RedeliverRange defines model for RedeliverRange.
+type RedeliverRange struct {
+	// Reason For the audit log.
+	Reason *string `json:"reason,omitempty"`
+
+	// Since Events from here on.
+	Since time.Time `json:"since"`
+
+	// States Those that failed, if left out or empty.
+	States *[]DeliveryState `json:"states,omitempty"`
+
+	// Until Exclusive; now if left out.
+	Until *time.Time `json:"until,omitempty"`
+}
+
+// Redelivered defines model for Redelivered.
+type Redelivered struct {
+	// Count Deliveries that are due again, the oldest first.
+	Count int `json:"count"`
+
+	// More The range holds more than one call makes due: the same call takes the next.
+	More bool `json:"more"`
+}
+
 // Rejection Rejected only.
 type Rejection struct {
 	Code    *string `json:"code"`
@@ -695,11 +1486,190 @@ type Rejection struct {
 	Status  int     `json:"status"`
 }
 
+// Report defines model for Report.
+type Report struct {
+	AppliedAt    *time.Time `json:"applied_at"`
+	ApplyAskedAt *time.Time `json:"apply_asked_at"`
+	ApplyAskedBy *string    `json:"apply_asked_by"`
+	ApplyReason  *string    `json:"apply_reason"`
+	Bytes        int64      `json:"bytes"`
+
+	// Columns As they are read.
+	Columns map[string]string `json:"columns"`
+	Compare []struct {
+		Column string `json:"column"`
+		Field  string `json:"field"`
+	} `json:"compare"`
+
+	// Compared Of the lines.
+	Compared   int        `json:"compared"`
+	ComparedAt *time.Time `json:"compared_at"`
+
+	// Counts Items by kind, so far; the last two are of commands, the others of lines.
+	Counts    ReportCounts `json:"counts"`
+	CreatedAt time.Time    `json:"created_at"`
+	CreatedBy string       `json:"created_by"`
+
+	// Effects What was passed on, by what it did.
+	Effects ReportEffects `json:"effects"`
+	Format  ReportFormat  `json:"format"`
+	From    *time.Time    `json:"from"`
+	ID      string        `json:"id"`
+	Lines   int           `json:"lines"`
+
+	// Operation Null for all of the upstream.
+	Operation *string `json:"operation"`
+
+	// Problem Why it failed, or what holds it up.
+	Problem *string `json:"problem"`
+
+	// Scanned Commands of the period that were looked for.
+	Scanned    int64  `json:"scanned"`
+	SettlesFor string `json:"settles_for"`
+
+	// Sha256 Of the file, once it is complete.
+	Sha256   *string            `json:"sha256"`
+	State    ReportState        `json:"state"`
+	States   map[string]Finding `json:"states"`
+	Until    *time.Time         `json:"until"`
+	Upstream string             `json:"upstream"`
+}
+
+// ReportFormat defines model for Report.Format.
+type ReportFormat string
+
+// ReportCounts Items by kind, so far; the last two are of commands, the others of lines.
+type ReportCounts struct {
+	Ambiguous    int `json:"ambiguous"`
+	Different    int `json:"different"`
+	Duplicate    int `json:"duplicate"`
+	Matched      int `json:"matched"`
+	MissingHere  int `json:"missing_here"`
+	MissingThere int `json:"missing_there"`
+	TooYoung     int `json:"too_young"`
+	Unreadable   int `json:"unreadable"`
+
+	// YoungThere Missing there, and too young to mean anything.
+	YoungThere int `json:"young_there"`
+}
+
+// ReportEffects What was passed on, by what it did.
+type ReportEffects struct {
+	Conflicts int `json:"conflicts"`
+	Kept      int `json:"kept"`
+	None      int `json:"none"`
+	Settled   int `json:"settled"`
+}
+
+// ReportItem defines model for ReportItem.
+type ReportItem struct {
+	AppliedAt *time.Time `json:"applied_at"`
+	CommandID *string    `json:"command_id"`
+
+	// Content The whole line.
+	Content     json.RawMessage `json:"content"`
+	Differences []struct {
+		Field string `json:"field"`
+
+		// Ours Empty also where there is none.
+		Ours   string `json:"ours"`
+		Theirs string `json:"theirs"`
+	} `json:"differences"`
+
+	// DuplicateOf The file's line of the first one about the command.
+	DuplicateOf *int `json:"duplicate_of"`
+
+	// Effect What applying it did.
+	Effect *ReportItemEffect `json:"effect"`
+
+	// Finding What that means.
+	Finding *Finding `json:"finding"`
+	Key     *string  `json:"key"`
+
+	// Kind matched: both sides say the same. different: state or a compared field differs. missing_here: about no
+	// command of ours. missing_there: the command should be in the report. duplicate: an earlier line is about
+	// the same command. ambiguous: it could be about several. unreadable: it names nothing, or its state has
+	// no meaning. too_young: it differs or is missing, and may still settle.
+	Kind ReportKind `json:"kind"`
+
+	// Line In the file; null where no line is about the command.
+	Line   *int `json:"line"`
+	Number int  `json:"number"`
+
+	// Problem In words.
+	Problem *string `json:"problem"`
+
+	// Reference As the line names it.
+	Reference *string `json:"reference"`
+
+	// State Of the command when it was compared.
+	State *State `json:"state"`
+
+	// Word The state in the report's word.
+	Word *string `json:"word"`
+}
+
+// ReportItemEffect What applying it did.
+type ReportItemEffect string
+
+// ReportItemList defines model for ReportItemList.
+type ReportItemList struct {
+	Data       []ReportItem `json:"data"`
+	NextCursor *string      `json:"next_cursor"`
+}
+
+// ReportKind matched: both sides say the same. different: state or a compared field differs. missing_here: about no
+// command of ours. missing_there: the command should be in the report. duplicate: an earlier line is about
+// the same command. ambiguous: it could be about several. unreadable: it names nothing, or its state has
+// no meaning. too_young: it differs or is missing, and may still settle.
+type ReportKind string
+
+// ReportList defines model for ReportList.
+type ReportList struct {
+	Data       []Report `json:"data"`
+	NextCursor *string  `json:"next_cursor"`
+}
+
+// ReportState defines model for ReportState.
+type ReportState string
+
 // RequestHeaders In the order sent.
 type RequestHeaders = []struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 }
+
+// ResendRequest defines model for ResendRequest.
+type ResendRequest struct {
+	// Absent The person found that nothing of it arrived.
+	Absent *bool `json:"absent,omitempty"`
+
+	// EvidenceReference Required with `absent`.
+	EvidenceReference *string `json:"evidence_reference,omitempty"`
+	Reason            string  `json:"reason"`
+}
+
+// ResolveRequest defines model for ResolveRequest.
+type ResolveRequest struct {
+	// Code The upstream's, for a rejection.
+	Code *string `json:"code,omitempty"`
+
+	// EvidenceReference Where the evidence is kept: a ticket, a statement.
+	EvidenceReference *string `json:"evidence_reference,omitempty"`
+
+	// Message The upstream's, for a rejection.
+	Message *string `json:"message,omitempty"`
+
+	// Reason Kept with the actor's name.
+	Reason string `json:"reason"`
+
+	// Reference The upstream's name for what was done. A success needs it or `evidence_reference`.
+	Reference *string             `json:"reference,omitempty"`
+	State     ResolveRequestState `json:"state"`
+}
+
+// ResolveRequestState defines model for ResolveRequest.State.
+type ResolveRequestState string
 
 // ResponseHeaders defines model for ResponseHeaders.
 type ResponseHeaders map[string][]string
@@ -721,8 +1691,75 @@ type Result struct {
 	Status int `json:"status"`
 }
 
+// Review defines model for Review.
+type Review struct {
+	// Actions What can be done to it now.
+	Actions   []ReviewAction `json:"actions"`
+	Assignee  *string        `json:"assignee"`
+	Command   Command        `json:"command"`
+	Conflicts []ConflictView `json:"conflicts"`
+
+	// Evidence Of the last attempt that may have crossed.
+	Evidence *Evidence `json:"evidence"`
+
+	// HandedReason Why the automation gave it to people.
+	HandedReason *string `json:"handed_reason"`
+
+	// Kind unresolved: nobody knows yet. conflict: settled, and evidence contradicts it.
+	Kind ReviewKind `json:"kind"`
+
+	// Since It has waited for a person from then on.
+	Since time.Time `json:"since"`
+}
+
+// ReviewAction resend_absent: a resend that takes the person's own finding that nothing arrived. dismiss: a correction to
+// the state that it has, which ends the conflicts.
+type ReviewAction string
+
+// ReviewFilter As the parameters of `GET /v1/reviews`. At least one must be given.
+type ReviewFilter struct {
+	// Assignee Empty for those that nobody looks after.
+	Assignee    *string            `json:"assignee,omitempty"`
+	Evidence    *[]Evidence        `json:"evidence,omitempty"`
+	Kind        *[]ReviewKind      `json:"kind,omitempty"`
+	Metadata    *map[string]string `json:"metadata,omitempty"`
+	MetadataMax *map[string]any    `json:"metadata_max,omitempty"`
+	MetadataMin *map[string]any    `json:"metadata_min,omitempty"`
+
+	// OlderThan A duration.
+	OlderThan *string   `json:"older_than,omitempty"`
+	Operation *string   `json:"operation,omitempty"`
+	Reason    *[]string `json:"reason,omitempty"`
+	Upstream  *string   `json:"upstream,omitempty"`
+}
+
+// ReviewKind unresolved: nobody knows yet. conflict: settled, and evidence contradicts it.
+type ReviewKind string
+
+// ReviewList defines model for ReviewList.
+type ReviewList struct {
+	Data       []Review `json:"data"`
+	NextCursor *string  `json:"next_cursor"`
+}
+
+// RotateSecret defines model for RotateSecret.
+type RotateSecret struct {
+	// Overlap How long the old secret stays; a duration up to 168h, 0s for one that leaked. 24h if left out.
+	Overlap *string `json:"overlap,omitempty"`
+	Reason  *string `json:"reason,omitempty"`
+}
+
 // Scope defines model for Scope.
 type Scope string
+
+// SecretInUse defines model for SecretInUse.
+type SecretInUse struct {
+	CreatedAt time.Time `json:"created_at"`
+
+	// ExpiresAt It still signs until then; null for the one that stays.
+	ExpiresAt *time.Time `json:"expires_at"`
+	ID        string     `json:"id"`
+}
 
 // State defines model for State.
 type State string
@@ -758,6 +1795,21 @@ type SubmissionFields struct {
 
 // Texts Strings. Numbers and booleans are taken literally as text.
 type Texts map[string]any
+
+// UpdateWebhook defines model for UpdateWebhook.
+type UpdateWebhook struct {
+	Description *string `json:"description,omitempty"`
+	Disabled    *bool   `json:"disabled,omitempty"`
+
+	// Events Empty for all.
+	Events  *[]WebhookEvent `json:"events,omitempty"`
+	Ordered *bool           `json:"ordered,omitempty"`
+	Reason  *string         `json:"reason,omitempty"`
+
+	// Upstreams Empty for all.
+	Upstreams *[]string `json:"upstreams,omitempty"`
+	URL       *string   `json:"url,omitempty"`
+}
 
 // Upstream defines model for Upstream.
 type Upstream struct {
@@ -812,11 +1864,86 @@ type Warning struct {
 	Path string `json:"path"`
 }
 
+// Webhook defines model for Webhook.
+type Webhook struct {
+	CreatedAt   time.Time `json:"created_at"`
+	Description string    `json:"description"`
+
+	// Disabled While it is, deliveries wait.
+	Disabled *Disabled `json:"disabled"`
+
+	// Events Empty for all.
+	Events []WebhookEvent `json:"events"`
+
+	// FailingSince The first failure after the last success.
+	FailingSince *time.Time `json:"failing_since"`
+	ID           string     `json:"id"`
+
+	// Ordered A command's later events wait for the earlier ones.
+	Ordered bool `json:"ordered"`
+
+	// Secrets That sign, newest first; without their values.
+	Secrets   []SecretInUse `json:"secrets"`
+	UpdatedAt time.Time     `json:"updated_at"`
+
+	// Upstreams Empty for all.
+	Upstreams []string `json:"upstreams"`
+	URL       string   `json:"url"`
+
+	// Version Grows with every change; the ETag.
+	Version int `json:"version"`
+}
+
+// WebhookEvent defines model for WebhookEvent.
+type WebhookEvent string
+
+// WebhookList defines model for WebhookList.
+type WebhookList struct {
+	Data       []Webhook `json:"data"`
+	NextCursor *string   `json:"next_cursor"`
+}
+
+// WebhookWithSecret defines model for WebhookWithSecret.
+type WebhookWithSecret struct {
+	CreatedAt   time.Time `json:"created_at"`
+	Description string    `json:"description"`
+
+	// Disabled While it is, deliveries wait.
+	Disabled *Disabled `json:"disabled"`
+
+	// Events Empty for all.
+	Events []WebhookEvent `json:"events"`
+
+	// FailingSince The first failure after the last success.
+	FailingSince *time.Time `json:"failing_since"`
+	ID           string     `json:"id"`
+
+	// Ordered A command's later events wait for the earlier ones.
+	Ordered bool `json:"ordered"`
+
+	// Secret `whsec_…`; shown this once.
+	Secret string `json:"secret"`
+
+	// Secrets That sign, newest first; without their values.
+	Secrets   []SecretInUse `json:"secrets"`
+	UpdatedAt time.Time     `json:"updated_at"`
+
+	// Upstreams Empty for all.
+	Upstreams []string `json:"upstreams"`
+	URL       string   `json:"url"`
+
+	// Version Grows with every change; the ETag.
+	Version int `json:"version"`
+}
+
 // WithReason defines model for WithReason.
 type WithReason struct {
 	// Reason Kept with the actor's name and shown to people.
 	Reason string `json:"reason"`
 }
+
+// BulkID defines model for BulkID.
+type BulkID = string
 
 // CommandID defines model for CommandID.
 type CommandID = string
@@ -824,8 +1951,17 @@ type CommandID = string
 // Cursor defines model for Cursor.
 type Cursor = string
 
+// DeliveryID defines model for DeliveryID.
+type DeliveryID = string
+
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
+
+// IfMatch defines model for IfMatch.
+type IfMatch = string
+
+// IfMatchWebhook defines model for IfMatchWebhook.
+type IfMatchWebhook = string
 
 // IfNoneMatch defines model for IfNoneMatch.
 type IfNoneMatch = string
@@ -836,14 +1972,23 @@ type Limit = int
 // Prefer defines model for Prefer.
 type Prefer = string
 
+// ReportID defines model for ReportID.
+type ReportID = string
+
 // UpstreamName defines model for UpstreamName.
 type UpstreamName = string
 
 // Wait defines model for Wait.
 type Wait = int
 
+// WebhookID defines model for WebhookID.
+type WebhookID = string
+
 // BadRequest RFC 9457.
 type BadRequest = Problem
+
+// CommandState defines model for CommandState.
+type CommandState = Command
 
 // Conflict RFC 9457.
 type Conflict = Problem
@@ -863,6 +2008,15 @@ type InternalError = Problem
 // NotFound RFC 9457.
 type NotFound = Problem
 
+// OneReport defines model for OneReport.
+type OneReport = Report
+
+// PreconditionFailed RFC 9457.
+type PreconditionFailed = Problem
+
+// PreconditionRequired RFC 9457.
+type PreconditionRequired = Problem
+
 // TooLarge RFC 9457.
 type TooLarge = Problem
 
@@ -878,6 +2032,9 @@ type Unprocessable = Problem
 // UnsupportedMediaType RFC 9457.
 type UnsupportedMediaType = Problem
 
+// Unverified RFC 9457.
+type Unverified = Problem
+
 // ServerInterface has a method for every operation of openapi.yaml.
 type ServerInterface interface {
 	// Healthz serves GET /healthz: The same as /livez.
@@ -892,6 +2049,10 @@ type ServerInterface interface {
 	GetProblem(w http.ResponseWriter, r *http.Request) error
 	// Readyz serves GET /readyz: The process can serve.
 	Readyz(w http.ResponseWriter, r *http.Request) error
+	// ListAudit serves GET /v1/audit: What people did, newest first.
+	ListAudit(w http.ResponseWriter, r *http.Request) error
+	// VerifyAudit serves GET /v1/audit/verify: Whether the tenant's audit log is as it was written.
+	VerifyAudit(w http.ResponseWriter, r *http.Request) error
 	// ListCommands serves GET /v1/commands: List commands, newest first.
 	ListCommands(w http.ResponseWriter, r *http.Request) error
 	// SubmitCommand serves POST /v1/commands: Accept a command.
@@ -900,14 +2061,30 @@ type ServerInterface interface {
 	SubmitBatch(w http.ResponseWriter, r *http.Request) error
 	// GetCommand serves GET /v1/commands/{id}: One command.
 	GetCommand(w http.ResponseWriter, r *http.Request) error
+	// AssignCommand serves POST /v1/commands/{id}/assign: Say who looks after a command.
+	AssignCommand(w http.ResponseWriter, r *http.Request) error
 	// ListAttempts serves GET /v1/commands/{id}/attempts: Every attempt with its evidence, oldest first.
 	ListAttempts(w http.ResponseWriter, r *http.Request) error
+	// ListCommandAudit serves GET /v1/commands/{id}/audit: What people did to a command, newest first.
+	ListCommandAudit(w http.ResponseWriter, r *http.Request) error
 	// CancelCommand serves POST /v1/commands/{id}/cancel: Ask for no further attempt.
 	CancelCommand(w http.ResponseWriter, r *http.Request) error
+	// CorrectCommand serves POST /v1/commands/{id}/correct: Correct an outcome that evidence contradicts.
+	CorrectCommand(w http.ResponseWriter, r *http.Request) error
 	// ListEvents serves GET /v1/commands/{id}/events: What happened to the command, oldest first.
 	ListEvents(w http.ResponseWriter, r *http.Request) error
+	// LookUpCommand serves POST /v1/commands/{id}/lookup: Ask the upstream about an unresolved command now.
+	LookUpCommand(w http.ResponseWriter, r *http.Request) error
 	// ListLookups serves GET /v1/commands/{id}/lookups: Every read-only question to the upstream about this command, oldest first.
 	ListLookups(w http.ResponseWriter, r *http.Request) error
+	// NoteCommand serves POST /v1/commands/{id}/notes: Keep a note with a command.
+	NoteCommand(w http.ResponseWriter, r *http.Request) error
+	// ListNotices serves GET /v1/commands/{id}/notices: What the upstream told about this command by itself, in the order it came.
+	ListNotices(w http.ResponseWriter, r *http.Request) error
+	// ResendCommand serves POST /v1/commands/{id}/resend: Authorise one more attempt of an unresolved command.
+	ResendCommand(w http.ResponseWriter, r *http.Request) error
+	// ResolveCommand serves POST /v1/commands/{id}/resolve: Say what became of an unresolved command.
+	ResolveCommand(w http.ResponseWriter, r *http.Request) error
 	// GetDeployment serves GET /v1/deployment: Whose data this is and whether sending stands still.
 	GetDeployment(w http.ResponseWriter, r *http.Request) error
 	// AdoptDeployment serves POST /v1/deployment/adopt: Make this data this deployment's own.
@@ -916,6 +2093,24 @@ type ServerInterface interface {
 	FreezeDeployment(w http.ResponseWriter, r *http.Request) error
 	// ResumeDeployment serves POST /v1/deployment/resume: Send again.
 	ResumeDeployment(w http.ResponseWriter, r *http.Request) error
+	// ReceiveNotice serves POST /v1/notices/{upstream}: Take a notice that an upstream sends.
+	ReceiveNotice(w http.ResponseWriter, r *http.Request) error
+	// ListReconciliations serves GET /v1/reconciliations: Settlement reports, newest first.
+	ListReconciliations(w http.ResponseWriter, r *http.Request) error
+	// CreateReconciliation serves POST /v1/reconciliations: Compare a settlement report with what we know.
+	CreateReconciliation(w http.ResponseWriter, r *http.Request) error
+	// GetReconciliation serves GET /v1/reconciliations/{id}: One settlement report, with its progress and counts.
+	GetReconciliation(w http.ResponseWriter, r *http.Request) error
+	// ApplyReconciliation serves POST /v1/reconciliations/{id}/apply: Take a compared settlement report as evidence.
+	ApplyReconciliation(w http.ResponseWriter, r *http.Request) error
+	// ListReconciliationItems serves GET /v1/reconciliations/{id}/items: What a settlement report says, line by line, and what it leaves out.
+	ListReconciliationItems(w http.ResponseWriter, r *http.Request) error
+	// ListReviews serves GET /v1/reviews: What waits for a person, oldest first.
+	ListReviews(w http.ResponseWriter, r *http.Request) error
+	// StartBulk serves POST /v1/reviews/bulk: Do one thing to every review that a filter selects.
+	StartBulk(w http.ResponseWriter, r *http.Request) error
+	// GetBulk serves GET /v1/reviews/bulk/{id}: How far a bulk action is.
+	GetBulk(w http.ResponseWriter, r *http.Request) error
 	// ListUpstreams serves GET /v1/upstreams: Every upstream of the key's tenant, by name.
 	ListUpstreams(w http.ResponseWriter, r *http.Request) error
 	// GetUpstream serves GET /v1/upstreams/{name}: One upstream, with its newest profile.
@@ -928,11 +2123,34 @@ type ServerInterface interface {
 	PauseUpstream(w http.ResponseWriter, r *http.Request) error
 	// ResumeUpstream serves POST /v1/upstreams/{name}/resume: Send to this upstream again.
 	ResumeUpstream(w http.ResponseWriter, r *http.Request) error
+	// ListDeliveries serves GET /v1/webhook-deliveries: The delivery log, newest first.
+	ListDeliveries(w http.ResponseWriter, r *http.Request) error
+	// GetDelivery serves GET /v1/webhook-deliveries/{id}: One delivery, with what was sent and every try.
+	GetDelivery(w http.ResponseWriter, r *http.Request) error
+	// Redeliver serves POST /v1/webhook-deliveries/{id}/redeliver: Deliver an event once more.
+	Redeliver(w http.ResponseWriter, r *http.Request) error
+	// ListWebhooks serves GET /v1/webhooks: Every receiver of the key's tenant, oldest first.
+	ListWebhooks(w http.ResponseWriter, r *http.Request) error
+	// CreateWebhook serves POST /v1/webhooks: Have outcomes sent to a receiver.
+	CreateWebhook(w http.ResponseWriter, r *http.Request) error
+	// DeleteWebhook serves DELETE /v1/webhooks/{id}: Send nothing more to a receiver.
+	DeleteWebhook(w http.ResponseWriter, r *http.Request) error
+	// GetWebhook serves GET /v1/webhooks/{id}: One receiver.
+	GetWebhook(w http.ResponseWriter, r *http.Request) error
+	// UpdateWebhook serves PATCH /v1/webhooks/{id}: Change a receiver.
+	UpdateWebhook(w http.ResponseWriter, r *http.Request) error
+	// RedeliverRange serves POST /v1/webhooks/{id}/redeliver: Deliver a range of events once more.
+	RedeliverRange(w http.ResponseWriter, r *http.Request) error
+	// RotateWebhookSecret serves POST /v1/webhooks/{id}/secrets: Make a new secret.
+	RotateWebhookSecret(w http.ResponseWriter, r *http.Request) error
+	// TestWebhook serves POST /v1/webhooks/{id}/test: Send a test event.
+	TestWebhook(w http.ResponseWriter, r *http.Request) error
 }
 
 // operation is one call of openapi.yaml.
 type operation struct {
 	id      string
+	tag     string // the part of the service that it belongs to
 	method  string
 	pattern string   // of chi
 	public  bool     // needs no API key
@@ -946,6 +2164,7 @@ func operations() []operation {
 	return []operation{
 		{
 			id:      "Healthz",
+			tag:     "service",
 			method:  http.MethodGet,
 			pattern: "/healthz",
 			public:  true,
@@ -953,6 +2172,7 @@ func operations() []operation {
 		},
 		{
 			id:      "Livez",
+			tag:     "service",
 			method:  http.MethodGet,
 			pattern: "/livez",
 			public:  true,
@@ -960,6 +2180,7 @@ func operations() []operation {
 		},
 		{
 			id:      "OpenapiJSON",
+			tag:     "service",
 			method:  http.MethodGet,
 			pattern: "/openapi.json",
 			public:  true,
@@ -967,6 +2188,7 @@ func operations() []operation {
 		},
 		{
 			id:      "OpenapiYAML",
+			tag:     "service",
 			method:  http.MethodGet,
 			pattern: "/openapi.yaml",
 			public:  true,
@@ -974,6 +2196,7 @@ func operations() []operation {
 		},
 		{
 			id:      "GetProblem",
+			tag:     "service",
 			method:  http.MethodGet,
 			pattern: "/problems/{code}",
 			public:  true,
@@ -981,6 +2204,7 @@ func operations() []operation {
 		},
 		{
 			id:      "Readyz",
+			tag:     "service",
 			method:  http.MethodGet,
 			pattern: "/readyz",
 			public:  true,
@@ -988,7 +2212,26 @@ func operations() []operation {
 			serve:   ServerInterface.Readyz,
 		},
 		{
+			id:      "ListAudit",
+			tag:     "audit",
+			method:  http.MethodGet,
+			pattern: "/v1/audit",
+			scope:   "admin",
+			query:   []string{"command", "actor", "action", "after", "before", "cursor", "limit"},
+			serve:   ServerInterface.ListAudit,
+		},
+		{
+			id:      "VerifyAudit",
+			tag:     "audit",
+			method:  http.MethodGet,
+			pattern: "/v1/audit/verify",
+			scope:   "admin",
+			query:   []string{"pin"},
+			serve:   ServerInterface.VerifyAudit,
+		},
+		{
 			id:      "ListCommands",
+			tag:     "commands",
 			method:  http.MethodGet,
 			pattern: "/v1/commands",
 			scope:   "commands:read",
@@ -997,6 +2240,7 @@ func operations() []operation {
 		},
 		{
 			id:      "SubmitCommand",
+			tag:     "commands",
 			method:  http.MethodPost,
 			pattern: "/v1/commands",
 			scope:   "commands:write",
@@ -1005,6 +2249,7 @@ func operations() []operation {
 		},
 		{
 			id:      "GetCommand",
+			tag:     "commands",
 			method:  http.MethodGet,
 			pattern: "/v1/commands/{id}",
 			scope:   "commands:read",
@@ -1012,35 +2257,105 @@ func operations() []operation {
 			serve:   ServerInterface.GetCommand,
 		},
 		{
+			id:      "AssignCommand",
+			tag:     "reviews",
+			method:  http.MethodPost,
+			pattern: "/v1/commands/{id}/assign",
+			scope:   "reviews:write",
+			serve:   ServerInterface.AssignCommand,
+		},
+		{
 			id:      "ListAttempts",
+			tag:     "commands",
 			method:  http.MethodGet,
 			pattern: "/v1/commands/{id}/attempts",
 			scope:   "commands:read",
 			serve:   ServerInterface.ListAttempts,
 		},
 		{
+			id:      "ListCommandAudit",
+			tag:     "audit",
+			method:  http.MethodGet,
+			pattern: "/v1/commands/{id}/audit",
+			scope:   "commands:read",
+			query:   []string{"cursor", "limit"},
+			serve:   ServerInterface.ListCommandAudit,
+		},
+		{
 			id:      "CancelCommand",
+			tag:     "commands",
 			method:  http.MethodPost,
 			pattern: "/v1/commands/{id}/cancel",
 			scope:   "commands:write",
 			serve:   ServerInterface.CancelCommand,
 		},
 		{
+			id:      "CorrectCommand",
+			tag:     "reviews",
+			method:  http.MethodPost,
+			pattern: "/v1/commands/{id}/correct",
+			scope:   "reviews:write",
+			serve:   ServerInterface.CorrectCommand,
+		},
+		{
 			id:      "ListEvents",
+			tag:     "commands",
 			method:  http.MethodGet,
 			pattern: "/v1/commands/{id}/events",
 			scope:   "commands:read",
 			serve:   ServerInterface.ListEvents,
 		},
 		{
+			id:      "LookUpCommand",
+			tag:     "reviews",
+			method:  http.MethodPost,
+			pattern: "/v1/commands/{id}/lookup",
+			scope:   "reviews:write",
+			serve:   ServerInterface.LookUpCommand,
+		},
+		{
 			id:      "ListLookups",
+			tag:     "lookups",
 			method:  http.MethodGet,
 			pattern: "/v1/commands/{id}/lookups",
 			scope:   "commands:read",
 			serve:   ServerInterface.ListLookups,
 		},
 		{
+			id:      "NoteCommand",
+			tag:     "reviews",
+			method:  http.MethodPost,
+			pattern: "/v1/commands/{id}/notes",
+			scope:   "reviews:write",
+			serve:   ServerInterface.NoteCommand,
+		},
+		{
+			id:      "ListNotices",
+			tag:     "notices",
+			method:  http.MethodGet,
+			pattern: "/v1/commands/{id}/notices",
+			scope:   "commands:read",
+			serve:   ServerInterface.ListNotices,
+		},
+		{
+			id:      "ResendCommand",
+			tag:     "reviews",
+			method:  http.MethodPost,
+			pattern: "/v1/commands/{id}/resend",
+			scope:   "reviews:write",
+			serve:   ServerInterface.ResendCommand,
+		},
+		{
+			id:      "ResolveCommand",
+			tag:     "reviews",
+			method:  http.MethodPost,
+			pattern: "/v1/commands/{id}/resolve",
+			scope:   "reviews:write",
+			serve:   ServerInterface.ResolveCommand,
+		},
+		{
 			id:      "SubmitBatch",
+			tag:     "commands",
 			method:  http.MethodPost,
 			pattern: "/v1/commands/batch",
 			scope:   "commands:write",
@@ -1048,6 +2363,7 @@ func operations() []operation {
 		},
 		{
 			id:      "GetDeployment",
+			tag:     "deployment",
 			method:  http.MethodGet,
 			pattern: "/v1/deployment",
 			scope:   "commands:read",
@@ -1055,6 +2371,7 @@ func operations() []operation {
 		},
 		{
 			id:      "AdoptDeployment",
+			tag:     "deployment",
 			method:  http.MethodPost,
 			pattern: "/v1/deployment/adopt",
 			scope:   "admin",
@@ -1062,6 +2379,7 @@ func operations() []operation {
 		},
 		{
 			id:      "FreezeDeployment",
+			tag:     "deployment",
 			method:  http.MethodPost,
 			pattern: "/v1/deployment/freeze",
 			scope:   "admin",
@@ -1069,13 +2387,92 @@ func operations() []operation {
 		},
 		{
 			id:      "ResumeDeployment",
+			tag:     "deployment",
 			method:  http.MethodPost,
 			pattern: "/v1/deployment/resume",
 			scope:   "admin",
 			serve:   ServerInterface.ResumeDeployment,
 		},
 		{
+			id:      "ReceiveNotice",
+			tag:     "notices",
+			method:  http.MethodPost,
+			pattern: "/v1/notices/{upstream}",
+			public:  true,
+			query:   []string{"tenant"},
+			serve:   ServerInterface.ReceiveNotice,
+		},
+		{
+			id:      "ListReconciliations",
+			tag:     "reconciliations",
+			method:  http.MethodGet,
+			pattern: "/v1/reconciliations",
+			scope:   "admin",
+			query:   []string{"upstream", "cursor", "limit"},
+			serve:   ServerInterface.ListReconciliations,
+		},
+		{
+			id:      "CreateReconciliation",
+			tag:     "reconciliations",
+			method:  http.MethodPost,
+			pattern: "/v1/reconciliations",
+			scope:   "admin",
+			query:   []string{"upstream", "operation", "columns", "states", "compare", "delimiter", "from", "until", "settles_for"},
+			serve:   ServerInterface.CreateReconciliation,
+		},
+		{
+			id:      "GetReconciliation",
+			tag:     "reconciliations",
+			method:  http.MethodGet,
+			pattern: "/v1/reconciliations/{id}",
+			scope:   "admin",
+			serve:   ServerInterface.GetReconciliation,
+		},
+		{
+			id:      "ApplyReconciliation",
+			tag:     "reconciliations",
+			method:  http.MethodPost,
+			pattern: "/v1/reconciliations/{id}/apply",
+			scope:   "admin",
+			serve:   ServerInterface.ApplyReconciliation,
+		},
+		{
+			id:      "ListReconciliationItems",
+			tag:     "reconciliations",
+			method:  http.MethodGet,
+			pattern: "/v1/reconciliations/{id}/items",
+			scope:   "admin",
+			query:   []string{"kind", "cursor", "limit"},
+			serve:   ServerInterface.ListReconciliationItems,
+		},
+		{
+			id:      "ListReviews",
+			tag:     "reviews",
+			method:  http.MethodGet,
+			pattern: "/v1/reviews",
+			scope:   "commands:read",
+			query:   []string{"kind", "upstream", "operation", "reason", "evidence", "assignee", "older_than", "metadata", "metadata_min", "metadata_max", "cursor", "limit"},
+			serve:   ServerInterface.ListReviews,
+		},
+		{
+			id:      "StartBulk",
+			tag:     "reviews",
+			method:  http.MethodPost,
+			pattern: "/v1/reviews/bulk",
+			scope:   "reviews:write",
+			serve:   ServerInterface.StartBulk,
+		},
+		{
+			id:      "GetBulk",
+			tag:     "reviews",
+			method:  http.MethodGet,
+			pattern: "/v1/reviews/bulk/{id}",
+			scope:   "reviews:write",
+			serve:   ServerInterface.GetBulk,
+		},
+		{
 			id:      "ListUpstreams",
+			tag:     "upstreams",
 			method:  http.MethodGet,
 			pattern: "/v1/upstreams",
 			scope:   "commands:read",
@@ -1083,6 +2480,7 @@ func operations() []operation {
 		},
 		{
 			id:      "GetUpstream",
+			tag:     "upstreams",
 			method:  http.MethodGet,
 			pattern: "/v1/upstreams/{name}",
 			scope:   "commands:read",
@@ -1090,6 +2488,7 @@ func operations() []operation {
 		},
 		{
 			id:      "ApplyUpstream",
+			tag:     "upstreams",
 			method:  http.MethodPut,
 			pattern: "/v1/upstreams/{name}",
 			scope:   "admin",
@@ -1097,6 +2496,7 @@ func operations() []operation {
 		},
 		{
 			id:      "ExplainUpstream",
+			tag:     "upstreams",
 			method:  http.MethodGet,
 			pattern: "/v1/upstreams/{name}/explain",
 			scope:   "commands:read",
@@ -1104,6 +2504,7 @@ func operations() []operation {
 		},
 		{
 			id:      "PauseUpstream",
+			tag:     "upstreams",
 			method:  http.MethodPost,
 			pattern: "/v1/upstreams/{name}/pause",
 			scope:   "admin",
@@ -1111,10 +2512,100 @@ func operations() []operation {
 		},
 		{
 			id:      "ResumeUpstream",
+			tag:     "upstreams",
 			method:  http.MethodPost,
 			pattern: "/v1/upstreams/{name}/resume",
 			scope:   "admin",
 			serve:   ServerInterface.ResumeUpstream,
+		},
+		{
+			id:      "ListDeliveries",
+			tag:     "webhooks",
+			method:  http.MethodGet,
+			pattern: "/v1/webhook-deliveries",
+			scope:   "admin",
+			query:   []string{"webhook", "command", "state", "event", "type", "since", "until", "cursor", "limit"},
+			serve:   ServerInterface.ListDeliveries,
+		},
+		{
+			id:      "GetDelivery",
+			tag:     "webhooks",
+			method:  http.MethodGet,
+			pattern: "/v1/webhook-deliveries/{id}",
+			scope:   "admin",
+			serve:   ServerInterface.GetDelivery,
+		},
+		{
+			id:      "Redeliver",
+			tag:     "webhooks",
+			method:  http.MethodPost,
+			pattern: "/v1/webhook-deliveries/{id}/redeliver",
+			scope:   "admin",
+			serve:   ServerInterface.Redeliver,
+		},
+		{
+			id:      "ListWebhooks",
+			tag:     "webhooks",
+			method:  http.MethodGet,
+			pattern: "/v1/webhooks",
+			scope:   "admin",
+			serve:   ServerInterface.ListWebhooks,
+		},
+		{
+			id:      "CreateWebhook",
+			tag:     "webhooks",
+			method:  http.MethodPost,
+			pattern: "/v1/webhooks",
+			scope:   "admin",
+			serve:   ServerInterface.CreateWebhook,
+		},
+		{
+			id:      "DeleteWebhook",
+			tag:     "webhooks",
+			method:  http.MethodDelete,
+			pattern: "/v1/webhooks/{id}",
+			scope:   "admin",
+			serve:   ServerInterface.DeleteWebhook,
+		},
+		{
+			id:      "GetWebhook",
+			tag:     "webhooks",
+			method:  http.MethodGet,
+			pattern: "/v1/webhooks/{id}",
+			scope:   "admin",
+			serve:   ServerInterface.GetWebhook,
+		},
+		{
+			id:      "UpdateWebhook",
+			tag:     "webhooks",
+			method:  http.MethodPatch,
+			pattern: "/v1/webhooks/{id}",
+			scope:   "admin",
+			serve:   ServerInterface.UpdateWebhook,
+		},
+		{
+			id:      "RedeliverRange",
+			tag:     "webhooks",
+			method:  http.MethodPost,
+			pattern: "/v1/webhooks/{id}/redeliver",
+			scope:   "admin",
+			serve:   ServerInterface.RedeliverRange,
+		},
+		{
+			id:      "RotateWebhookSecret",
+			tag:     "webhooks",
+			method:  http.MethodPost,
+			pattern: "/v1/webhooks/{id}/secrets",
+			scope:   "admin",
+			serve:   ServerInterface.RotateWebhookSecret,
+		},
+		{
+			id:      "TestWebhook",
+			tag:     "webhooks",
+			method:  http.MethodPost,
+			pattern: "/v1/webhooks/{id}/test",
+			scope:   "admin",
+			serve:   ServerInterface.TestWebhook,
 		},
 	}
 }

@@ -38,10 +38,18 @@ type Upstreams interface {
 	Resume(ctx context.Context, tenant, name, actor string) (upstreams.Upstream, error)
 }
 
-// Config is what a Server is built from; everything but the limits is required.
+// Config is what a Server is built from. Everything but the limits is required,
+// from Reviews to Audit only for the calls that it serves: without it they are not
+// there.
 type Config struct {
 	Commands    Commands
 	Upstreams   Upstreams
+	Reviews     Reviews
+	Lookups     Lookups
+	Notices     Notices
+	Reports     Reports
+	Webhooks    Webhooks
+	Audit       Audit
 	Keys        Authenticator
 	Deployment  Deployment
 	Health      Health
@@ -54,6 +62,12 @@ type Config struct {
 type Server struct {
 	commands    Commands
 	upstreams   Upstreams
+	reviews     Reviews
+	lookups     Lookups
+	notices     Notices
+	reports     Reports
+	webhooks    Webhooks
+	audit       Audit
 	keys        Authenticator
 	deployment  Deployment
 	health      Health
@@ -70,7 +84,8 @@ type Server struct {
 // NewServer builds a Server.
 func NewServer(c Config) *Server {
 	s := &Server{
-		commands: c.Commands, upstreams: c.Upstreams, keys: c.Keys, deployment: c.Deployment, health: c.Health, log: c.Log,
+		commands: c.Commands, upstreams: c.Upstreams, reviews: c.Reviews, lookups: c.Lookups, notices: c.Notices,
+		reports: c.Reports, webhooks: c.Webhooks, audit: c.Audit, keys: c.Keys, deployment: c.Deployment, health: c.Health, log: c.Log,
 		submitBytes: c.SubmitBytes, batchBytes: c.BatchBytes,
 		heartbeat: 15 * time.Second, poll: time.Second, document: documentJSON(),
 	}
@@ -89,10 +104,21 @@ func NewServer(c Config) *Server {
 // other requests are served as before. http.Server.RegisterOnShutdown fits it.
 func (s *Server) Drain() { s.drain() }
 
-// Routes is the router: every operation of openapi.yaml and nothing else. HEAD
-// is answered wherever GET is.
+// Routes is the router: every operation of openapi.yaml that there is a store for,
+// and nothing else. HEAD is answered wherever GET is.
 func (s *Server) Routes() http.Handler {
-	return s.router(operations(), "There is nothing at this path.")
+	return s.router(slices.DeleteFunc(operations(), s.lacks), "There is nothing at this path.")
+}
+
+// lacks reports whether an operation needs a part that this server was built
+// without.
+func (s *Server) lacks(op operation) bool {
+	parts := map[string]bool{
+		"reviews": s.reviews != nil, "lookups": s.lookups != nil, "notices": s.notices != nil,
+		"reconciliations": s.reports != nil, "webhooks": s.webhooks != nil, "audit": s.audit != nil,
+	}
+	there, optional := parts[op.tag]
+	return optional && !there
 }
 
 // HealthRoutes is the router of a process without the API: the health calls, and
@@ -165,11 +191,9 @@ func (s *Server) serve(op operation, w http.ResponseWriter, r *http.Request) err
 // handler writes the error of a handler as a problem.
 func (s *Server) handler(serve func(w http.ResponseWriter, r *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		err := serve(w, r)
-		if err == nil || errors.Is(r.Context().Err(), context.Canceled) {
-			return // answered, or there is nobody left to answer
+		if err := serve(w, r); err != nil {
+			s.fail(w, r, err) // also when the caller seems gone: no answer would be a 200
 		}
-		s.fail(w, r, err)
 	}
 }
 
@@ -177,7 +201,8 @@ func (s *Server) handler(serve func(w http.ResponseWriter, r *http.Request) erro
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	f := problemFor(err)
 	problem, status := f.view(callOf(r).requestID)
-	if status >= http.StatusInternalServerError {
+	gone := errors.Is(r.Context().Err(), context.Canceled) && errors.Is(err, context.Canceled)
+	if status >= http.StatusInternalServerError && !gone {
 		s.log.Error("request failed", "request_id", problem.RequestID, "method", r.Method, "path", r.URL.Path, "code", f.code, "error", err)
 	}
 	for name, value := range f.headers {

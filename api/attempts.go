@@ -22,11 +22,7 @@ func writeAttempt(w *jsonWriter, a commands.Attempt) {
 	w.optional("category", string(a.Category))
 	w.optional("detail", a.Detail)
 	w.optional("answer", string(a.Answer))
-	if a.Status == 0 {
-		w.null("status")
-	} else {
-		w.integer("status", int64(a.Status))
-	}
+	w.integerOrNull("status", int64(a.Status))
 	w.optional("boundary", string(a.Boundary))
 	w.optional("settled_by", a.SettledBy)
 	if ended {
@@ -67,7 +63,7 @@ func writeAttempt(w *jsonWriter, a commands.Attempt) {
 	w.integer("deadline_left_ms", a.DeadlineLeftMS)
 	w.float("budget_tokens", a.BudgetTokens)
 	w.integer("profile_version", int64(a.ProfileVersion))
-	w.array("notes", len(a.Notes), func(i int) { w.element(); w.string(a.Notes[i]) })
+	w.texts("notes", a.Notes)
 	w.end('}')
 }
 

@@ -17,6 +17,11 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, types ...stri
 	if err := checkMediaType(r.Header, types); err != nil {
 		return nil, err
 	}
+	return readBytes(w, r, limit)
+}
+
+// readBytes reads a whole request body of whatever type.
+func readBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, tooLarge(limit)
 	}

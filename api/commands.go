@@ -79,16 +79,16 @@ func (s *Server) ListCommands(w http.ResponseWriter, r *http.Request) error {
 func filter(r *http.Request) (f commands.Filter, err error) {
 	f = commands.Filter{
 		Tenant: callOf(r).key.Tenant, Upstream: param(r, "upstream"), Operation: param(r, "operation"),
-		Key: param(r, "key"), Reference: param(r, "reference"), Cursor: param(r, "cursor"),
+		Key: param(r, "key"), Reference: param(r, "reference"), Cursor: param(r, "cursor"), Metadata: family(r, "metadata"),
 	}
-	for _, name := range []string{"upstream", "operation", "key", "reference", "cursor", "state"} {
-		if given(r, name) && param(r, name) == "" {
-			return f, badParameter(name, "The parameter "+name+" is empty: leave it out to select everything.")
-		}
-	}
-	if f.States, err = states(r); err != nil {
+	if err = notEmpty(r, "upstream", "operation", "key", "reference", "cursor", "state"); err != nil {
 		return f, err
 	}
+	states, err := wordList(r, "state", outcome.States())
+	if err != nil {
+		return f, err
+	}
+	f.States = texts(states)
 	if f.Limit, err = number(r, "limit", 1, commands.MaxPage, 0); err != nil {
 		return f, err
 	}
@@ -98,29 +98,7 @@ func filter(r *http.Request) (f commands.Filter, err error) {
 	if f.CreatedBefore, err = moment(r, "created_before"); err != nil {
 		return f, err
 	}
-	for name, values := range callOf(r).query {
-		if label, ok := strings.CutPrefix(name, metadataPrefix); ok {
-			if f.Metadata == nil {
-				f.Metadata = make(map[string]string)
-			}
-			f.Metadata[label] = values[0]
-		}
-	}
 	return f, nil
-}
-
-// states reads the states to select, repeated or separated by commas.
-func states(r *http.Request) ([]string, error) {
-	var list []string
-	for _, value := range callOf(r).query["state"] {
-		for _, state := range strings.Split(value, ",") {
-			if _, err := outcome.ParseState(state); err != nil {
-				return nil, badParameter("state", "There is no state "+quote([]byte(state))+".")
-			}
-			list = append(list, state)
-		}
-	}
-	return list, nil
 }
 
 // CancelCommand asks for no further attempt.
@@ -157,16 +135,4 @@ func (s *Server) ListAttempts(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return write(w, http.StatusOK, "application/json", page(list, "", writeAttempt))
-}
-
-// ListLookups reads a command's lookups. None are made yet.
-func (s *Server) ListLookups(w http.ResponseWriter, r *http.Request) error {
-	id, err := commandID(r)
-	if err != nil {
-		return err
-	}
-	if _, err := s.commands.Get(r.Context(), callOf(r).key.Tenant, id); err != nil {
-		return err
-	}
-	return write(w, http.StatusOK, "application/json", page(nil, "", func(*jsonWriter, struct{}) {}))
 }

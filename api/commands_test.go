@@ -222,13 +222,3 @@ func TestListAttempts(t *testing.T) {
 		t.Errorf("the open attempt is %s", r.body)
 	}
 }
-
-func TestListLookups(t *testing.T) {
-	g := newRig(t)
-	path := "/v1/commands/" + someID.String() + "/lookups"
-	g.do("GET", path).want(404)
-	g.commands.get = func(context.Context, string, uuid.UUID) (commands.Command, error) { return doneCommand(`{}`), nil }
-	if r := g.do("GET", path).want(200); string(r.body) != `{"data":[],"next_cursor":null}`+"\n" {
-		t.Errorf("lookups: %s", r.body)
-	}
-}

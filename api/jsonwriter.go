@@ -3,10 +3,14 @@ package api
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"github.com/google/uuid"
 )
 
 // jsonWriter appends JSON. It is here because encoding/json rewrites the raw
@@ -76,6 +80,57 @@ func (w *jsonWriter) optional(name, value string) {
 func (w *jsonWriter) integer(name string, value int64) {
 	w.name(name)
 	w.buf = strconv.AppendInt(w.buf, value, 10)
+}
+
+// integerOrNull writes null for 0.
+func (w *jsonWriter) integerOrNull(name string, value int64) {
+	if value == 0 {
+		w.null(name)
+		return
+	}
+	w.integer(name, value)
+}
+
+// texts writes an array of texts.
+func (w *jsonWriter) texts(name string, list []string) {
+	w.array(name, len(list), func(i int) { w.element(); w.string(list[i]) })
+}
+
+// labels writes an object of texts whose names are not ours.
+func (w *jsonWriter) labels(name string, labels map[string]string) {
+	w.object(name, func() {
+		for _, label := range slices.Sorted(maps.Keys(labels)) {
+			w.element()
+			w.string(label)
+			w.buf = append(w.buf, ':')
+			w.string(labels[label])
+		}
+	})
+}
+
+// rawOrNull writes bytes that are JSON already; null for none.
+func (w *jsonWriter) rawOrNull(name string, json []byte) {
+	if len(json) == 0 {
+		w.null(name)
+		return
+	}
+	w.raw(name, json)
+}
+
+// rawOrNothing leaves the member out for none.
+func (w *jsonWriter) rawOrNothing(name string, json []byte) {
+	if len(json) > 0 {
+		w.raw(name, json)
+	}
+}
+
+// idOrNull writes null for nil.
+func (w *jsonWriter) idOrNull(name string, id *uuid.UUID) {
+	if id == nil {
+		w.null(name)
+		return
+	}
+	w.text(name, id.String())
 }
 
 // float writes a number; what JSON cannot say is 0.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,7 +17,10 @@ import (
 	"executor/attempts"
 	"executor/commands"
 	"executor/internal/egress"
+	"executor/internal/seal"
+	"executor/reconcile"
 	"executor/upstreams"
+	"executor/webhooks"
 )
 
 // echoProfile is of an upstream on loopback that this test serves.
@@ -58,7 +62,9 @@ func newLive(t *testing.T, pool *pgxpool.Pool, idle bool, upstream http.HandlerF
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Log: log})
+	told := webhooks.NewStore(webhooks.Config{Pool: pool, Box: sealing(t), Log: log})
+	t.Cleanup(told.Close)
+	store := commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Announcer: told, Log: log})
 	t.Cleanup(store.Close)
 	deployment := attempts.OpenDeployment(pool, "test", store, ups)
 	if _, err := deployment.Adopt(t.Context(), "test"); err != nil {
@@ -71,12 +77,27 @@ func newLive(t *testing.T, pool *pgxpool.Pool, idle bool, upstream http.HandlerF
 	t.Cleanup(l.keys.Close)
 	l.rig = newRig(t, func(c *Config) {
 		c.Commands, c.Upstreams, c.Keys, c.Deployment, c.Log = store, ups, l.keys, deployment, log
+		doubts := reconcile.NewStore(reconcile.Config{Pool: pool, Commands: store, Upstreams: ups, Log: log})
+		c.Reviews, c.Lookups, c.Reports, c.Audit = doubts, doubts, doubts, NewAuditLog(pool)
+		c.Webhooks = told
 	})
 	l.rig.keys = nil
 	server := httptest.NewServer(upstream)
 	t.Cleanup(server.Close)
 	l.do("PUT", "/v1/upstreams/echo", l.key("default"), yamlBody(fmt.Sprintf(echoProfile, server.URL))).want(201)
 	return l
+}
+
+// sealing keeps the secrets of one test.
+func sealing(t *testing.T) *seal.Box {
+	t.Helper()
+	key := make([]byte, 32)
+	_, _ = rand.Read(key) // never fails
+	box, err := seal.New(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
 }
 
 func startEngine(t *testing.T, pool *pgxpool.Pool, store *commands.Store, ups *upstreams.Store, log *slog.Logger) {

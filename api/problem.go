@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -8,7 +9,9 @@ import (
 
 	"executor/attempts"
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/upstreams"
+	"executor/webhooks"
 )
 
 // meaning is what a problem code stands for. People read it at the problem's
@@ -35,6 +38,8 @@ func meanings() []meaning {
 			"An idempotency key has 1 to 255 printable ASCII characters, bare or as a quoted structured-field string, and is given once."},
 		{ProblemCodeUnauthorized, http.StatusUnauthorized, "Unauthorized",
 			"Send a valid API key: Authorization: Bearer exk_… Keys are made by executor keys create."},
+		{ProblemCodeUnverifiedNotice, http.StatusUnauthorized, "Unverified notice",
+			"The signature of the notice does not hold, or its time is out of tolerance. Sign it as the upstream's profile says, at the moment of sending."},
 		{ProblemCodeMissingScope, http.StatusForbidden, "Missing scope",
 			"The API key does not have the scope that the detail names."},
 		{ProblemCodeNotFound, http.StatusNotFound, "Not found",
@@ -43,6 +48,46 @@ func meanings() []meaning {
 			"The path exists, but not with this method: the Allow header lists those it has."},
 		{ProblemCodeConflict, http.StatusConflict, "Conflict",
 			"The state does not allow it, or it changed meanwhile. Read it again and decide anew."},
+		{ProblemCodeNotUnresolved, http.StatusConflict, "Not unresolved",
+			"This is for unresolved commands only, and the command is not, or not any more."},
+		{ProblemCodeNotSettled, http.StatusConflict, "Not settled",
+			"Only what is settled can be corrected: resolve a command that is unresolved."},
+		{ProblemCodeNothingToReview, http.StatusConflict, "Nothing to review",
+			"The command waits for nobody."},
+		{ProblemCodeNoConflict, http.StatusConflict, "No conflict",
+			"No evidence contradicts the command's state, so there is nothing to dismiss."},
+		{ProblemCodeNoLookup, http.StatusConflict, "No lookup",
+			"The profile that the command was accepted under has no lookup for its operation."},
+		{ProblemCodeLookupInProgress, http.StatusConflict, "Lookup in progress",
+			"The upstream is being asked about the command right now. Wait for the answer, then decide."},
+		{ProblemCodeCancelRequested, http.StatusConflict, "Cancel requested",
+			"The caller asked for no further attempt."},
+		{ProblemCodeResendNotSafe, http.StatusConflict, "Resend not safe",
+			"One more attempt could do it twice. It takes a confirmed absence: by lookups, or by your own finding with its evidence."},
+		{ProblemCodeTooMany, http.StatusConflict, "Too many",
+			"The filter selects more commands than one bulk action may be for. Narrow it."},
+		{ProblemCodeCountDiffers, http.StatusConflict, "Count differs",
+			"The filter selects another number of commands than expected_count says. Look again before you act."},
+		{ProblemCodeIDReused, http.StatusConflict, "Id reused",
+			"A bulk action with this id was started with another request. Nothing was done. Choose a new id for a new action."},
+		{ProblemCodeReportOnly, http.StatusConflict, "Report only",
+			"The upstream's profile says that reports are only shown. Decide about its commands one by one, or change the profile."},
+		{ProblemCodeNotCompared, http.StatusConflict, "Not compared",
+			"Only a report whose comparison has ended can be applied."},
+		{ProblemCodeNoSealingKey, http.StatusConflict, "No sealing key",
+			"The deployment has no key to keep webhook secrets with: its operator sets one."},
+		{ProblemCodeWebhookExists, http.StatusConflict, "Webhook exists",
+			"The tenant has a webhook with this URL; the detail names it. If its secret was lost with an answer, rotate it."},
+		{ProblemCodeTooManyWebhooks, http.StatusConflict, "Too many webhooks",
+			"The tenant has as many webhooks as it may have. Delete one first."},
+		{ProblemCodeTooManySecrets, http.StatusConflict, "Too many secrets",
+			"As many secrets sign for the webhook as may. Wait until one has ended, or rotate with an overlap of 0s."},
+		{ProblemCodeWebhookDisabled, http.StatusConflict, "Webhook disabled",
+			"The webhook is disabled. Enable it first."},
+		{ProblemCodeWebhookGone, http.StatusConflict, "Webhook gone",
+			"The webhook of this delivery was deleted: there is nowhere to deliver it to."},
+		{ProblemCodePreconditionFailed, http.StatusPreconditionFailed, "Precondition failed",
+			"It has changed since you read it: current_version is its version now. Read it again and decide anew."},
 		{ProblemCodeBodyTooLarge, http.StatusRequestEntityTooLarge, "Body too large",
 			"The request body is over the limit that the detail names."},
 		{ProblemCodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "Unsupported media type",
@@ -53,6 +98,8 @@ func meanings() []meaning {
 			"The upstream profile does not hold: errors has the line and column of each place."},
 		{ProblemCodeIdempotencyKeyReused, http.StatusUnprocessableEntity, "Idempotency key reused",
 			"The key is bound for good to another request, whose command_id is given; the detail names the fields that differ. Nothing was accepted. Use a new key for a new intent."},
+		{ProblemCodePreconditionRequired, http.StatusPreconditionRequired, "Precondition required",
+			"A decision is made on what somebody saw. Send the version of the command that you read, as If-Match."},
 		{ProblemCodeInternalError, http.StatusInternalServerError, "Internal error",
 			"Our fault; the log has the cause under the request id. A submit may be repeated with the same key."},
 		{ProblemCodeUnavailable, http.StatusServiceUnavailable, "Unavailable",
@@ -76,6 +123,8 @@ type failure struct {
 	detail    string
 	fields    []FieldProblem
 	commandID string
+	version   int // that it has now; 0 to say nothing
+	count     int // of commands; 0 to say nothing
 	headers   map[string]string
 }
 
@@ -128,17 +177,21 @@ func problemFor(err error) *failure {
 		return &failure{code: ProblemCodeIdempotencyKeyReused, commandID: mismatch.CommandID.String(),
 			detail: "The idempotency key belongs to another request, which differs in " + strings.Join(mismatch.Differs, ", ") + ".",
 			fields: differences(mismatch.Differs)}
+	case doubtProblem(err) != nil:
+		return doubtProblem(err)
+	case webhookProblem(err) != nil:
+		return webhookProblem(err)
 	case errors.Is(err, commands.ErrNotFound):
 		return &failure{code: ProblemCodeNotFound, detail: "There is no such command."}
 	case errors.Is(err, upstreams.ErrNotFound):
 		return &failure{code: ProblemCodeNotFound, detail: "There is no such upstream."}
-	case errors.Is(err, commands.ErrBadCursor):
+	case errors.Is(err, commands.ErrBadCursor), errors.Is(err, webhooks.ErrBadCursor), errors.Is(err, audit.ErrBadCursor):
 		return problemFor(badParameter("cursor", "The cursor is not one that this server gave out."))
 	case errors.Is(err, commands.ErrConflict):
 		return &failure{code: ProblemCodeConflict, detail: "The command changed meanwhile. Read it again and repeat the request."}
 	case errors.Is(err, attempts.ErrOtherDeployment), errors.Is(err, attempts.ErrNoDeployment):
 		return &failure{code: ProblemCodeConflict, detail: sentence(err.Error())}
-	case errors.Is(err, commands.ErrUnavailable), databaseAway(err):
+	case errors.Is(err, commands.ErrUnavailable), errors.Is(err, context.Canceled), databaseAway(err):
 		return &failure{code: ProblemCodeUnavailable, headers: map[string]string{"Retry-After": "1"},
 			detail: "The database did not answer. Repeat the request; a submit with the same key is safe."}
 	default:
@@ -174,6 +227,6 @@ func (f *failure) view(requestID string) (Problem, int) {
 	m, _ := meaningOf(f.code)
 	return Problem{
 		Type: "/problems/" + string(f.code), Title: m.title, Status: m.status, Detail: f.detail, Code: f.code,
-		RequestID: requestID, Errors: f.fields, CommandID: f.commandID,
+		RequestID: requestID, Errors: f.fields, CommandID: f.commandID, CurrentVersion: f.version, Count: f.count,
 	}, m.status
 }

@@ -15,9 +15,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// metadataPrefix begins the parameters that filter by metadata; they stand in
-// openapi.yaml as the one parameter "metadata".
-const metadataPrefix = "metadata."
+// families are parameters of the form FAMILY.NAME=VALUE, with names that the
+// caller chooses; each stands in openapi.yaml as one parameter.
+var families = []string{"metadata", "metadata_min", "metadata_max", "columns", "states", "compare"}
+
+// repeated are parameters that may be given more than once.
+var repeated = []string{"state", "kind", "reason", "evidence"}
 
 // readQuery reads the query parameters and refuses those that the operation does
 // not have: a filter that is misspelt must not select everything.
@@ -30,8 +33,8 @@ func readQuery(r *http.Request, known []string) (url.Values, error) {
 		return nil, &failure{code: ProblemCodeInvalidParameter, detail: "The query string is malformed: check its percent signs and separators."}
 	}
 	for _, name := range slices.Sorted(maps.Keys(query)) {
-		filter := strings.HasPrefix(name, metadataPrefix) && slices.Contains(known, "metadata")
-		if !filter && (!slices.Contains(known, name) || name == "metadata") {
+		family, _, ofFamily := strings.Cut(name, ".")
+		if !slices.Contains(known, family) || slices.Contains(families, family) != ofFamily {
 			return nil, badParameter(name, fmt.Sprintf("This call has no query parameter %s.", quote([]byte(name))))
 		}
 		for _, value := range append(query[name], name) {
@@ -39,7 +42,7 @@ func readQuery(r *http.Request, known []string) (url.Values, error) {
 				return nil, badParameter(name, "A parameter must be UTF-8 text without NUL characters.")
 			}
 		}
-		if len(query[name]) > 1 && name != "state" {
+		if len(query[name]) > 1 && !slices.Contains(repeated, name) {
 			return nil, badParameter(name, fmt.Sprintf("The parameter %s is given more than once.", quote([]byte(name))))
 		}
 	}
@@ -55,6 +58,76 @@ func param(r *http.Request, name string) string {
 }
 
 func given(r *http.Request, name string) bool { return len(callOf(r).query[name]) > 0 }
+
+// notEmpty refuses parameters that are given without a value: a filter that is
+// left empty by mistake must not select everything.
+func notEmpty(r *http.Request, names ...string) error {
+	for _, name := range names {
+		if given(r, name) && param(r, name) == "" {
+			return badParameter(name, "The parameter "+name+" is empty: leave it out to select everything.")
+		}
+	}
+	return nil
+}
+
+// family reads the parameters FAMILY.NAME=VALUE by their names; nil without any.
+func family(r *http.Request, family string) map[string]string {
+	var values map[string]string
+	for name, given := range callOf(r).query {
+		if label, ok := strings.CutPrefix(name, family+"."); ok {
+			if values == nil {
+				values = make(map[string]string)
+			}
+			values[label] = given[0]
+		}
+	}
+	return values
+}
+
+// wordList reads a parameter that is repeated or separated by commas, each of
+// its words one of the list.
+func wordList[T ~string](r *http.Request, name string, list []T) ([]T, error) {
+	var words []T
+	for _, value := range callOf(r).query[name] {
+		for _, word := range strings.Split(value, ",") {
+			if !slices.Contains(list, T(word)) {
+				return nil, badParameter(name, "There is no "+name+" "+quote([]byte(word))+".")
+			}
+			words = append(words, T(word))
+		}
+	}
+	return words, nil
+}
+
+// anyWords reads a parameter that is repeated or separated by commas.
+func anyWords(r *http.Request, name string) []string {
+	var words []string
+	for _, value := range callOf(r).query[name] {
+		words = append(words, strings.Split(value, ",")...)
+	}
+	return words
+}
+
+// texts turns words of a list into plain ones.
+func texts[T ~string](words []T) []string {
+	var list []string
+	for _, word := range words {
+		list = append(list, string(word))
+	}
+	return list
+}
+
+// span reads a duration parameter; absent is 0.
+func span(r *http.Request, name string) (time.Duration, error) {
+	if !given(r, name) {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(param(r, name))
+	if err != nil || d < 0 {
+		return 0, badParameter(name, fmt.Sprintf("The parameter %s is a duration such as 90m or 24h.", name))
+	}
+	return d, nil
+}
 
 // boolean reads a boolean parameter; absent is false.
 func boolean(r *http.Request, name string) (bool, error) {
@@ -107,14 +180,33 @@ func pathParam(r *http.Request, name string) string {
 	return decoded
 }
 
-// commandID reads the id in the path, in its one usual form.
-func commandID(r *http.Request) (uuid.UUID, error) {
-	given := pathParam(r, "id")
-	id, err := uuid.Parse(given)
-	if err != nil || len(given) != 36 {
-		return uuid.UUID{}, badParameter("id", "The command id is a UUID.")
+// commandID reads the command's id in the path.
+func commandID(r *http.Request) (uuid.UUID, error) { return pathID(r, "command's") }
+
+// pathID reads an id in the path, in its one usual form.
+func pathID(r *http.Request, whose string) (uuid.UUID, error) {
+	id, ok := parseID(pathParam(r, "id"))
+	if !ok {
+		return uuid.UUID{}, badParameter("id", "The "+whose+" id is a UUID.")
 	}
 	return id, nil
+}
+
+// queryID reads an id from the query; absent is nil.
+func queryID(r *http.Request, name string) (*uuid.UUID, error) {
+	if !given(r, name) {
+		return nil, nil
+	}
+	id, ok := parseID(param(r, name))
+	if !ok {
+		return nil, badParameter(name, "The parameter "+name+" is a UUID.")
+	}
+	return &id, nil
+}
+
+func parseID(given string) (uuid.UUID, bool) {
+	id, err := uuid.Parse(given)
+	return id, err == nil && len(given) == 36
 }
 
 // upstreamName reads the upstream's name in the path.

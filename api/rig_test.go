@@ -26,6 +26,12 @@ type rig struct {
 	http       *httptest.Server
 	commands   *fakeCommands
 	upstreams  *fakeUpstreams
+	reviews    *fakeReviews
+	lookups    *fakeLookups
+	notices    *fakeNotices
+	reports    *fakeReports
+	webhooks   *fakeWebhooks
+	audit      *fakeAudit
 	deployment *fakeDeployment
 	health     *fakeHealth
 	keys       fakeKeys
@@ -37,16 +43,20 @@ type rig struct {
 func newRig(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
 	g := &rig{
-		t: t, commands: &fakeCommands{}, upstreams: &fakeUpstreams{}, deployment: &fakeDeployment{}, health: &fakeHealth{}, log: &logBuffer{},
+		t: t, commands: &fakeCommands{}, upstreams: &fakeUpstreams{}, reviews: &fakeReviews{bulk: someBulk()}, lookups: &fakeLookups{}, notices: &fakeNotices{},
+		reports: &fakeReports{report: someReport()}, webhooks: &fakeWebhooks{endpoint: someEndpoint(), account: someAccount()}, audit: &fakeAudit{},
+		deployment: &fakeDeployment{}, health: &fakeHealth{}, log: &logBuffer{},
 		keys: fakeKeys{
 			"exk_admin": {Tenant: "default", Name: "boss", Scopes: []string{"admin"}},
 			"exk_write": {Tenant: "default", Name: "shop", Scopes: []string{"commands:write"}},
 			"exk_read":  {Tenant: "default", Name: "eyes", Scopes: []string{"commands:read"}},
+			"exk_judge": {Tenant: "default", Name: "ann", Scopes: []string{"reviews:write"}},
 		},
 		spec: loadSpecification(t),
 	}
 	config := Config{
-		Commands: g.commands, Upstreams: g.upstreams, Keys: g.keys, Deployment: g.deployment, Health: g.health,
+		Commands: g.commands, Upstreams: g.upstreams, Reviews: g.reviews, Lookups: g.lookups, Notices: g.notices,
+		Reports: g.reports, Webhooks: g.webhooks, Audit: g.audit, Keys: g.keys, Deployment: g.deployment, Health: g.health,
 		Log: slog.New(slog.NewTextHandler(g.log, nil)),
 	}
 	for _, f := range change {

@@ -17,7 +17,16 @@ import (
 
 // pathOf fills the parameters of a pattern.
 func pathOf(pattern string) string {
-	return strings.NewReplacer("{id}", someID.String(), "{name}", "ledger", "{code}", "not_found").Replace(pattern)
+	return strings.NewReplacer("{id}", someID.String(), "{name}", "ledger", "{upstream}", "ledger", "{code}", "not_found").Replace(pattern)
+}
+
+// content gives a body to a call that has to have one.
+func content(op operation) askOption {
+	return func(a *ask) {
+		if op.method == http.MethodPost {
+			sending(`{}`)(a)
+		}
+	}
 }
 
 func TestKeysAndScopes(t *testing.T) {
@@ -25,7 +34,9 @@ func TestKeysAndScopes(t *testing.T) {
 	for _, op := range operations() {
 		path := pathOf(op.pattern)
 		if op.public {
-			g.do(op.method, path, without("Authorization")).want(200)
+			if r := g.do(op.method, path, without("Authorization"), content(op)); r.status >= 300 {
+				t.Errorf("%s gives %d without a key", op.id, r.status)
+			}
 			continue
 		}
 		for _, bad := range []askOption{without("Authorization"), as(""), as("exk_unknown"), with("Authorization", "Bearer exk_admin")} {
@@ -70,13 +81,17 @@ func TestTenantIsTheKeys(t *testing.T) {
 		return nil, note(tenant)
 	}
 	g.do("PUT", "/v1/upstreams/ledger", yamlBody(someProfile)).want(201)
+	g.lookups.err = commands.ErrNotFound
 
 	id := "/v1/commands/" + someID.String()
-	for _, path := range []string{id, id + "?wait=1", id + "/attempts", id + "/lookups", id + "/events"} {
+	for _, path := range []string{id, id + "?wait=1", id + "/attempts", id + "/audit", id + "/events"} {
 		asked = ""
 		if g.do("GET", path, as("exk_other")).want(404); asked != "other" {
 			t.Errorf("GET %s asked for the tenant %q", path, asked)
 		}
+	}
+	if g.do("GET", id+"/lookups", as("exk_other")).want(404); g.lookups.tenant != "other" {
+		t.Errorf("lookups asked for the tenant %q", g.lookups.tenant)
 	}
 	if g.do("POST", id+"/cancel", as("exk_other")).want(404); asked != "other" {
 		t.Errorf("cancel asked for the tenant %q", asked)

@@ -1,9 +1,6 @@
 package api
 
 import (
-	"maps"
-	"slices"
-
 	"executor/commands"
 	"executor/upstreams"
 )
@@ -55,14 +52,7 @@ func writeCommandMembers(w *jsonWriter, c commands.Command) {
 	writeOutcome(w, c.Outcome)
 	writeRecord(w, c)
 	writeReconciliation(w, c.Reconciliation)
-	w.object("metadata", func() {
-		for _, name := range slices.Sorted(maps.Keys(c.Metadata)) {
-			w.element()
-			w.string(name)
-			w.buf = append(w.buf, ':')
-			w.string(c.Metadata[name])
-		}
-	})
+	w.labels("metadata", c.Metadata)
 }
 
 func writeWaiting(w *jsonWriter, waiting *commands.Waiting) {
@@ -158,6 +148,7 @@ func writeReconciliation(w *jsonWriter, r *commands.Reconciliation) {
 		w.integer("lookups", int64(r.Lookups))
 		w.timeOrNull("next_lookup_at", r.NextLookupAt)
 		w.integer("absent_in_a_row", int64(r.AbsentInARow))
+		w.optional("assignee", r.Assignee)
 	})
 }
 
