@@ -48,6 +48,7 @@ CREATE TABLE reports (
 	apply_asked_at   timestamptz,
 	apply_asked_by   text NOT NULL DEFAULT '',
 	apply_reason     text NOT NULL DEFAULT '',
+	applied          integer NOT NULL DEFAULT 0, -- items up to here are passed on
 	applied_at       timestamptz,
 	next_at          timestamptz,
 	claim            uuid,
@@ -58,6 +59,10 @@ CREATE INDEX reports_list ON reports (tenant, created_at DESC, id DESC);
 CREATE INDEX reports_due ON reports (next_at) WHERE next_at IS NOT NULL;
 
 -- The lines as they came. Written once.
+--
+-- Both tables below grow by whole reports, of which the planner knows nothing yet
+-- while they are worked on. So every statement of that work names a range of numbers,
+-- or goes row by row through an index.
 CREATE TABLE report_lines (
 	report_id  uuid NOT NULL,
 	number     integer NOT NULL, -- counts the lines that say something, from 1
@@ -94,7 +99,8 @@ CREATE TABLE report_items (
 	PRIMARY KEY (report_id, number)
 );
 CREATE INDEX report_items_kind ON report_items (report_id, kind, number);
-CREATE INDEX report_items_command ON report_items (report_id, command_id) WHERE command_id IS NOT NULL;
+CREATE INDEX report_items_command ON report_items (report_id, command_id) WHERE command_id IS NOT NULL AND duplicate_of IS NULL;
+CREATE INDEX report_items_duplicates ON report_items (report_id, duplicate_of) WHERE duplicate_of IS NOT NULL;
 CREATE INDEX report_items_open ON report_items (report_id, number) WHERE evidence AND effect IS NULL;
 
 -- A report may name what so far only a lookup has seen.

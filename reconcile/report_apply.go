@@ -122,7 +122,7 @@ type evidenceItem struct {
 // applyStep passes on one line and notes its effect in the same transaction, so
 // that it is done once however often this is tried.
 func (s *Store) applyStep(ctx context.Context, tx commands.Tx, r heldReport) (more bool, moved []commands.Moved, err error) {
-	item, err := nextEvidence(ctx, tx, r.ID)
+	item, err := nextEvidence(ctx, tx, r)
 	if errors.Is(err, pgx.ErrNoRows) {
 		_, err = tx.Exec(ctx, `UPDATE reports SET state = 'applied', applied_at = clock_timestamp() WHERE id = $1`, r.ID)
 		if err != nil {
@@ -147,16 +147,15 @@ func (s *Store) applyStep(ctx context.Context, tx commands.Tx, r heldReport) (mo
 	return true, moved, noteEffect(ctx, tx, r, item, effect, problem)
 }
 
-func nextEvidence(ctx context.Context, tx commands.Tx, id uuid.UUID) (evidenceItem, error) {
+func nextEvidence(ctx context.Context, tx commands.Tx, r heldReport) (evidenceItem, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT i.number, i.command_id, i.finding, i.line, l.word, l.reference, l.code, l.message, l.content, (
 			SELECT d.line FROM report_items d
-			WHERE d.report_id = i.report_id AND d.command_id = i.command_id AND d.kind = 'duplicate'
-			  AND d.finding IN ('applied', 'refused', 'absent') AND d.finding <> i.finding
-			ORDER BY d.number LIMIT 1)
+			WHERE d.report_id = i.report_id AND d.duplicate_of = i.number AND d.finding IN ('applied', 'refused', 'absent') AND d.finding <> i.finding
+			LIMIT 1)
 		FROM report_items i JOIN report_lines l ON l.report_id = i.report_id AND l.number = i.number
-		WHERE i.report_id = $1 AND i.evidence AND i.effect IS NULL
-		ORDER BY i.number LIMIT 1`, id)
+		WHERE i.report_id = $1 AND i.number > $2 AND i.evidence AND i.effect IS NULL
+		ORDER BY i.number LIMIT 1`, r.ID, r.Applied)
 	if err != nil {
 		return evidenceItem{}, err
 	}
@@ -184,9 +183,9 @@ func noteEffect(ctx context.Context, tx commands.Tx, r heldReport, item evidence
 		UPDATE report_items SET effect = $3, applied_at = clock_timestamp(), problem = CASE WHEN $4 = '' THEN problem ELSE $4 END
 		WHERE report_id = $1 AND number = $2`, r.ID, item.Number, effect, problem)
 	batch.Queue(`
-		UPDATE reports SET failures = 0, settled = settled + ($2 = 'settled')::int, kept = kept + ($2 = 'kept')::int,
+		UPDATE reports SET failures = 0, applied = $3, settled = settled + ($2 = 'settled')::int, kept = kept + ($2 = 'kept')::int,
 			conflicts = conflicts + ($2 = 'conflict')::int, without_effect = without_effect + ($2 = 'none')::int
-		WHERE id = $1`, r.ID, string(effect))
+		WHERE id = $1`, r.ID, string(effect), item.Number)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("note the effect of line %d of settlement report %s: %w", item.Line, r.ID, err)
 	}

@@ -56,7 +56,7 @@ func (s *Store) compareLines(ctx context.Context, tx commands.Tx, r heldReport) 
 func readLines(ctx context.Context, tx commands.Tx, r heldReport) ([]reportLine, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT number, line, reference, key, command_id, word, finding, code, message, given, problem, '' AS content
-		FROM report_lines WHERE report_id = $1 AND number > $2 ORDER BY number LIMIT $3`, r.ID, r.Compared, compareBatch)
+		FROM report_lines WHERE report_id = $1 AND number > $2 AND number <= $3 ORDER BY number`, r.ID, r.Compared, r.Compared+compareBatch)
 	if err != nil {
 		return nil, fmt.Errorf("read lines of settlement report %s: %w", r.ID, err)
 	}
@@ -172,8 +172,9 @@ func keyAsID(l reportLine) *uuid.UUID {
 // read.
 func firstLines(ctx context.Context, tx commands.Tx, r heldReport, ids []uuid.UUID) (map[uuid.UUID]int, error) {
 	rows, err := tx.Query(ctx, `
-		SELECT command_id, min(number) FROM report_items
-		WHERE report_id = $1 AND command_id = ANY ($2) AND kind <> 'unreadable' GROUP BY command_id`, r.ID, ids)
+		SELECT named.id, i.number FROM unnest($2::uuid[]) AS named(id) CROSS JOIN LATERAL (
+			SELECT number FROM report_items
+			WHERE report_id = $1 AND command_id = named.id AND duplicate_of IS NULL AND kind <> 'unreadable' OFFSET 0) i`, r.ID, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read items of settlement report %s: %w", r.ID, err)
 	}

@@ -138,6 +138,7 @@ type heldReport struct {
 	ScannedID   *uuid.UUID
 	Unmentioned int
 	ApplyBy     string
+	Applied     int
 	Failures    int
 }
 
@@ -161,7 +162,7 @@ func holdReport(ctx context.Context, tx commands.Tx, job reportJob) (heldReport,
 	rows, err := tx.Query(ctx, `
 		UPDATE reports SET claimed_until = now() + $3::interval WHERE id = $1 AND claim = $2
 		RETURNING id, tenant, upstream_id, upstream, operation, settings::text, state, created_at, settles_for_ms, period_from,
-			period_until, lines, compared, scanned_at, scanned_id, missing_there + young_there, apply_asked_by, failures`,
+			period_until, lines, compared, scanned_at, scanned_id, missing_there + young_there, apply_asked_by, applied, failures`,
 		job.ID, job.Claim, reportClaim)
 	if err != nil {
 		return heldReport{}, fmt.Errorf("hold settlement report %s: %w", job.ID, err)
@@ -214,7 +215,7 @@ const discardBatch = 10_000
 // discardLines removes what is stored of a file that did not arrive whole.
 func discardLines(ctx context.Context, tx commands.Tx, r heldReport) (more bool, err error) {
 	rest := max(0, r.Lines-discardBatch)
-	if _, err := tx.Exec(ctx, `DELETE FROM report_lines WHERE report_id = $1 AND number > $2`, r.ID, rest); err != nil {
+	if _, err := tx.Exec(ctx, `DELETE FROM report_lines WHERE report_id = $1 AND number > $2 AND number <= $3`, r.ID, rest, r.Lines); err != nil {
 		return false, fmt.Errorf("discard settlement report %s: %w", r.ID, err)
 	}
 	_, err = tx.Exec(ctx, `

@@ -69,7 +69,7 @@ func readPeriod(ctx context.Context, tx commands.Tx, r heldReport) ([]scannedCom
 			WHERE tenant = $1 AND (created_at, id) > ($2, $3) AND created_at < $4
 			ORDER BY created_at, id LIMIT $5)
 		SELECT id, created_at, since, state, upstream_id = $6 AND ($7 = '' OR operation = $7) AND state IN ('success', 'unresolved')
-			AND NOT EXISTS (SELECT FROM report_items i WHERE i.report_id = $8 AND i.command_id = page.id)
+			AND (SELECT true FROM report_items i WHERE i.report_id = $8 AND i.command_id = page.id AND i.duplicate_of IS NULL LIMIT 1) IS NULL
 		FROM page ORDER BY created_at, id`,
 		r.Tenant, after, afterID, *r.PeriodUntil, scanBatch, r.UpstreamID, r.Operation, r.ID)
 	if err != nil {
