@@ -108,7 +108,7 @@ func (w *finding) correlate(e *Expression) (by, value string) {
 	out, err := e.eval(w.vars())
 	switch {
 	case errors.Is(err, errMissing):
-		w.note("command: names none: " + err.Error())
+		w.note("command: names none: " + withoutValues(err))
 		return "", ""
 	case err != nil:
 		w.note("command: " + w.failure(e, err))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -24,8 +25,14 @@ func (w *reading) failure(e *Expression, err error) string {
 	if w.noJSON != "" && e.failedOnJSON(err) {
 		return "it cannot be evaluated: json is null, as the body " + w.noJSON
 	}
-	return "it cannot be evaluated: " + err.Error()
+	return "it cannot be evaluated: " + withoutValues(err)
 }
+
+var quotedValue = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// withoutValues is an error of an expression without the values it quotes, as in
+// `parsing "4242…"`: they may be what the profile redacts.
+func withoutValues(err error) string { return quotedValue.ReplaceAllString(err.Error(), `"…"`) }
 
 func (w *reading) note(text string) { w.notes = append(w.notes, printable(clip(text, 500))) }
 
@@ -117,7 +124,7 @@ func (w *reading) evaluate(label string, e *Expression) string {
 	}
 	s, err := e.Text(w.vars())
 	if err != nil && !errors.Is(err, errMissing) {
-		w.note(label + ": " + err.Error())
+		w.note(label + ": " + withoutValues(err))
 	}
 	return s
 }
