@@ -2,12 +2,16 @@ package reconcile_test
 
 import (
 	"context"
+	"io"
+	"net/http"
+	"net/http/httptest"
 
 	"net/netip"
 	"os"
 
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -111,6 +115,9 @@ func newStory(env *testscript.Env) error {
 	if err := w.apply(t.Context(), "ledger.yaml", string(source)); err != nil {
 		return err
 	}
+	if err := w.takeNotices(env); err != nil {
+		return err
+	}
 	return w.subscribe(t.Context())
 }
 
@@ -124,7 +131,7 @@ func (w *story) start() error {
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	w.hooks = webhooks.NewStore(webhooks.Config{Pool: w.pool, Box: w.box, Allow: loopback, Log: testLog()})
 	w.commands = commands.NewStore(commands.Config{Pool: w.pool, Upstreams: w.ups, Jobs: jobs, Announcer: w.hooks, Log: testLog()})
-	w.doubts = reconcile.NewStore(reconcile.Config{Pool: w.pool, Commands: w.commands, Upstreams: w.ups, Log: testLog()})
+	w.doubts = reconcile.NewStore(reconcile.Config{Pool: w.pool, Commands: w.commands, Upstreams: w.ups, Secrets: egress.NewSecrets(storyEnv, ""), Log: testLog()})
 	guard := egress.NewGuard(egress.GuardConfig{})
 	secrets := egress.NewSecrets(storyEnv, "")
 	tokens := egress.NewTokens(egress.TokensConfig{Guard: guard})
@@ -142,6 +149,10 @@ func (w *story) start() error {
 		Store: w.doubts, Dialer: dialer, Access: upstreams.NewAccess(secrets, tokens), Instance: instance, Log: testLog(),
 	})
 	telling := webhooks.NewEngine(webhooks.EngineConfig{Store: w.hooks, Dialer: dialer, Instance: instance, Log: testLog()})
+	looking.Add(reconcile.NewDuty("match notices", 200*time.Millisecond, func(ctx context.Context) error {
+		_, err := w.doubts.MatchNotices(ctx)
+		return err
+	}, testLog()))
 	if err := engine.Start(context.Background()); err != nil {
 		return err
 	}
@@ -156,6 +167,23 @@ func (w *story) start() error {
 		w.hooks.Close()
 	}
 	return nil
+}
+
+// takeNotices is the door for the upstream's notices, as the API has it.
+func (w *story) takeNotices(env *testscript.Env) error {
+	door := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			_, err = w.doubts.Receive(r.Context(), tenant, "ledger", r.Header, body)
+		}
+		status := http.StatusAccepted
+		if err != nil {
+			status = http.StatusUnauthorized
+		}
+		rw.WriteHeader(status)
+	}))
+	env.Defer(door.Close)
+	return w.sim.SetReceiver(simulator.Receiver{URL: door.URL, Secret: storyEnv("EXECUTOR_SECRET_NOTICES")})
 }
 
 // storyEnv has the secrets that profiles name.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"executor/commands"
+	"executor/internal/simulator"
 	"executor/outcome"
 	"executor/reconcile"
 	"executor/upstreams"
@@ -32,6 +34,9 @@ import (
 //	cancel KEY RESULT                 the caller cancels, and is told the result
 //	read KEY                          a person reads it and keeps its version
 //	resolve|resend|lookup|correct KEY …  what the person does then; "!" in front: it is refused
+//	notify KEY [NAME=VALUE …]         the upstream sends a notice about it: states=done,pending,
+//	                                  copies=2, shift=-10m, id=EVENT, wrong=true
+//	notices KEY N [answered=N refused=N]  wait until so many were taken in about it
 //	behave PATH [STEPS]               how the upstream answers everything below a path
 //	hook STEPS                        how the shop's receiver answers
 //	restart                           end the process in good order and start another
@@ -48,6 +53,8 @@ var storyWords = map[string]func(ts *testscript.TestScript, refused bool, args [
 	"resend":         person(sayResend),
 	"lookup":         person(sayLookup),
 	"correct":        person(sayCorrect),
+	"notify":         scripted(2, sayNotify),
+	"notices":        scripted(3, sayNotices),
 	"behave":         scripted(2, sayBehave),
 	"hook":           scripted(1, sayHook),
 	"restart":        scripted(1, sayRestart),
@@ -370,6 +377,43 @@ func sayCorrect(l *line) error {
 		return err
 	}
 	return l.doubts.Correct(l.ctx, a, reconcile.Resolution{State: outcome.State(l.arg(1)), Reference: l.options(2)["reference"]})
+}
+
+func sayNotify(l *line) error {
+	o := l.options(1)
+	n := simulator.Notice{Payment: l.arg(0), ID: o["id"], Shift: o["shift"], WrongSignature: o["wrong"] == "true"}
+	if o["states"] != "" {
+		n.States = strings.Split(o["states"], ",")
+	}
+	n.Copies, _ = strconv.Atoi(o["copies"])
+	_, err := l.sim.Notify(n)
+	return err
+}
+
+// sayNotices waits until all that was sent was answered, and counts.
+func sayNotices(l *line) error {
+	want := l.options(2)
+	want["taken"] = l.arg(1)
+	var got map[string]string
+	err := within(func() (bool, error) {
+		var taken int
+		err := l.pool.QueryRow(l.ctx, `SELECT count(*) FROM notices WHERE command_id = $1`, l.ids[l.arg(0)]).Scan(&taken)
+		answered := map[int]int{}
+		for _, n := range l.sim.Notices() {
+			answered[n.Status]++
+		}
+		got = map[string]string{"taken": strconv.Itoa(taken), "refused": strconv.Itoa(answered[http.StatusUnauthorized]), "answered": strconv.Itoa(answered[http.StatusAccepted])}
+		for name, value := range want {
+			if got[name] != value {
+				return false, err
+			}
+		}
+		return true, err
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %v, want %v", err, got, want)
+	}
+	return nil
 }
 
 func sayBehave(l *line) error { return l.sim.Behave(l.arg(0), strings.Join(l.args[1:], ";")) }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,9 +39,14 @@ func (p *process) openHooks(pool *pgxpool.Pool, registry *prometheus.Registry) e
 	return nil
 }
 
-func (p *process) openDoubts(pool *pgxpool.Pool, ups *upstreams.Store, registry *prometheus.Registry) {
-	p.doubts = reconcile.NewStore(reconcile.Config{Pool: pool, Commands: p.commands, Upstreams: ups, Log: p.log, Registry: registry})
+func (p *process) openDoubts(pool *pgxpool.Pool, ups *upstreams.Store, secrets *egress.Secrets, registry *prometheus.Registry) {
+	p.doubts = reconcile.NewStore(reconcile.Config{
+		Pool: pool, Commands: p.commands, Upstreams: ups, Secrets: secrets, Log: p.log, Registry: registry,
+	})
 }
+
+// matchEvery is how often a process looks for notices whose command has come up.
+const matchEvery = 2 * time.Second
 
 // wireFollowers builds what works by itself.
 func (p *process) wireFollowers(access *upstreams.Access) {
@@ -48,6 +54,10 @@ func (p *process) wireFollowers(access *upstreams.Access) {
 	p.lookups = reconcile.NewEngine(reconcile.EngineConfig{
 		Store: p.doubts, Dialer: dialer, Access: access, Instance: p.config.Instance, Expected: p.config.DeploymentID, Log: p.log,
 	})
+	p.lookups.Add(reconcile.NewDuty("match notices", matchEvery, func(ctx context.Context) error {
+		_, err := p.doubts.MatchNotices(ctx)
+		return err
+	}, p.log))
 	p.lookups.Add(p.doubts.BulkRunner())
 	p.lookups.Add(p.doubts.ReportRunner())
 	p.deliveries = webhooks.NewEngine(webhooks.EngineConfig{

@@ -148,10 +148,11 @@ func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv
 	p.commands = commands.NewStore(commands.Config{
 		Pool: pool, Upstreams: ups, Jobs: jobs, Announcer: p.hooks, Deployment: p.config.DeploymentID, Log: p.log, Registry: registry,
 	})
-	p.openDoubts(pool, ups, registry)
+	secrets := egress.NewSecrets(getenv, p.config.SecretsDir)
+	p.openDoubts(pool, ups, secrets, registry)
 	p.deployment = attempts.OpenDeployment(pool, p.config.DeploymentID, p.commands, ups)
 	if p.config.has(roleWorker) {
-		if err := p.wireWorker(pool, ups, registry, getenv); err != nil {
+		if err := p.wireWorker(pool, ups, registry, secrets); err != nil {
 			return err
 		}
 	}
@@ -162,13 +163,12 @@ func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv
 	return nil
 }
 
-func (p *process) wireWorker(pool *pgxpool.Pool, ups *upstreams.Store, registry *prometheus.Registry, getenv func(string) string) error {
+func (p *process) wireWorker(pool *pgxpool.Pool, ups *upstreams.Store, registry *prometheus.Registry, secrets *egress.Secrets) error {
 	if p.resolver == nil {
 		p.resolver = &net.Resolver{PreferGo: true} // refuses odd spellings of addresses
 	}
 	p.guard = egress.NewGuard(egress.GuardConfig{Own: databaseAddresses(pool)})
 	p.sender = attempts.NewSender(attempts.SenderConfig{Guard: p.guard, Resolver: p.resolver, Log: p.log})
-	secrets := egress.NewSecrets(getenv, p.config.SecretsDir)
 	tokens := egress.NewTokens(egress.TokensConfig{Guard: p.guard, Resolver: p.resolver})
 	engine, err := attempts.NewEngine(attempts.EngineConfig{
 		Pool: pool, Commands: p.commands, Upstreams: ups, Sender: p.sender, Secrets: secrets, Tokens: tokens,
