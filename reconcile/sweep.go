@@ -45,11 +45,12 @@ func (e *Engine) sweep(ctx context.Context) error {
 }
 
 // forgotten looks at one page. It reads the index in its order: the rest of the
-// tenant where the last page ended, then the tenants behind it.
+// tenant where the last page ended, then the tenants behind it. LATERAL keeps it
+// from reading the whole table of doubts for one page.
 func (s *Store) forgotten(ctx context.Context, from place) (ids []uuid.UUID, last place, seen int, err error) {
 	rows, err := s.pool.Query(ctx, `
-		SELECT c.id, c.tenant, c.created_at, c.phase = 'lookup' AND NOT EXISTS (
-			SELECT FROM doubts d WHERE d.command_id = c.id AND (d.next_at IS NOT NULL OR d.claimed_until > now()))
+		SELECT c.id, c.tenant, c.created_at,
+			c.phase = 'lookup' AND d.next_at IS NULL AND (d.claimed_until IS NULL OR d.claimed_until <= now())
 		FROM (
 			(SELECT 1 AS part, id, tenant, created_at, phase FROM commands
 				WHERE phase IS NOT NULL AND tenant = $1 AND (created_at, id) < ($2, $3)
@@ -58,7 +59,9 @@ func (s *Store) forgotten(ctx context.Context, from place) (ids []uuid.UUID, las
 			(SELECT 2, id, tenant, created_at, phase FROM commands
 				WHERE phase IS NOT NULL AND tenant > $1
 				ORDER BY tenant, created_at DESC, id DESC LIMIT $4)
-			ORDER BY part, tenant, created_at DESC, id DESC LIMIT $4) c`, from.tenant, from.createdAt, from.id, sweepPage)
+			ORDER BY part, tenant, created_at DESC, id DESC LIMIT $4) c
+		LEFT JOIN LATERAL (SELECT next_at, claimed_until FROM doubts WHERE command_id = c.id LIMIT 1) d ON true
+		ORDER BY c.part, c.tenant, c.created_at DESC, c.id DESC`, from.tenant, from.createdAt, from.id, sweepPage)
 	if err != nil {
 		return nil, from, 0, fmt.Errorf("look for forgotten doubts: %w", err)
 	}
