@@ -35,6 +35,15 @@ type Secrets interface {
 	Lookup(ref string) (egress.Secret, error)
 }
 
+// NamedBy is how a notice names its command.
+type NamedBy string
+
+const (
+	NamedByKey       NamedBy = "key" // ours, or the one on the wire
+	NamedByID        NamedBy = "id"
+	NamedByReference NamedBy = "reference" // the upstream's own name for what was done
+)
+
 // NoticeState is where a notice stands.
 type NoticeState string
 
@@ -51,10 +60,10 @@ const (
 type NoticeEffect string
 
 const (
-	NoticeEffectSettled               = NoticeEffect(commands.EffectSettled)
-	NoticeEffectKept                  = NoticeEffect(commands.EffectKept)
-	NoticeEffectNone                  = NoticeEffect(commands.EffectNone)
-	NoticeEffectConflict              = NoticeEffect(commands.EffectConflict)
+	NoticeEffectSettled  NoticeEffect = "settled"
+	NoticeEffectKept     NoticeEffect = "kept"
+	NoticeEffectNone     NoticeEffect = "none"
+	NoticeEffectConflict NoticeEffect = "conflict"
 	NoticeEffectLookup   NoticeEffect = "lookup"   // a round of lookups is made at once
 	NoticeEffectReported NoticeEffect = "reported" // the profile lets findings move nothing
 )
@@ -73,7 +82,7 @@ type notice struct {
 	Upstream   string
 	EventID    string
 	ReceivedAt time.Time
-	NamedBy    string
+	NamedBy    NamedBy
 	Name       string
 	Weight     string
 	Finding    outcome.Finding

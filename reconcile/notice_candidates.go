@@ -42,9 +42,9 @@ func candidates(ctx context.Context, q querier, n notice) ([]uuid.UUID, error) {
 		err  error
 	)
 	switch n.NamedBy {
-	case "key":
+	case NamedByKey:
 		rows, err = q.Query(ctx, byKeySQL, n.Tenant, n.UpstreamID, n.Name, asID)
-	case "id":
+	case NamedByID:
 		rows, err = q.Query(ctx, byIDSQL, n.Tenant, n.UpstreamID, asID)
 	default:
 		rows, err = q.Query(ctx, byReferenceSQL, n.Tenant, n.UpstreamID, n.Name)

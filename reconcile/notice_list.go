@@ -19,7 +19,7 @@ type Notice struct {
 	ReceivedAt     time.Time
 	MatchedAt      time.Time // the command was found to be meant
 	ProfileVersion int
-	NamedBy        string // key, id or reference
+	NamedBy        NamedBy
 	Name           string // by which it names the command
 	Weight         string // conclusive or hint
 	Finding        outcome.Finding

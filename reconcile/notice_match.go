@@ -54,13 +54,13 @@ func (s *Store) NoticeMatcher() *Duty {
 func (s *Store) dueNotices(ctx context.Context) ([]notice, error) {
 	rows, err := s.pool.Query(ctx, `
 		WITH due AS (
-			SELECT id FROM notices WHERE next_at <= clock_timestamp() ORDER BY next_at LIMIT $1 FOR UPDATE SKIP LOCKED),
+			SELECT id FROM notices WHERE next_at <= now() ORDER BY next_at LIMIT $1 FOR UPDATE SKIP LOCKED),
 		n AS (
-			UPDATE notices SET tries = tries + 1, next_at = clock_timestamp() + CASE state
-				WHEN 'kept' THEN least(greatest($2, (clock_timestamp() - received_at) / 2), $3)
-				ELSE greatest($2, (clock_timestamp() - received_at) / 2) END
-			FROM due WHERE notices.id = due.id
-			RETURNING notices.*)
+			UPDATE notices SET tries = tries + 1, next_at = now() + CASE state
+				WHEN 'kept' THEN least(greatest($2, (now() - received_at) / 2), $3)
+				ELSE greatest($2, (now() - received_at) / 2) END
+			WHERE id = ANY(ARRAY(SELECT id FROM due))
+			RETURNING *)
 		SELECT `+noticeColumns+` FROM n JOIN upstreams u ON u.id = n.upstream_id ORDER BY n.id`, matchBatch, soonest, keptWithin)
 	if err != nil {
 		return nil, fmt.Errorf("look for notices that are due: %w", err)

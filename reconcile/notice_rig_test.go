@@ -92,7 +92,11 @@ type noticeRig struct {
 
 func newNoticeRig(t testing.TB) *noticeRig {
 	t.Helper()
-	pool := testkit.Database(t)
+	return newNoticeRigOn(t, testkit.Database(t))
+}
+
+func newNoticeRigOn(t testing.TB, pool *pgxpool.Pool) *noticeRig {
+	t.Helper()
 	r := &noticeRig{pool: pool, ups: upstreams.NewStore(pool), secrets: noticeSecrets{
 		"env:EXECUTOR_SECRET_NEW": newSecret, "env:EXECUTOR_SECRET_OLD": oldSecret,
 	}}
