@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	reference "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
 	"executor/internal/egress"
 )
 
@@ -104,6 +106,24 @@ func TestVerifyStandardWebhooks(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), strings.TrimPrefix(whsec, "whsec_")) {
 			t.Errorf("%s: the secret is in the error", tt.name)
 		}
+	}
+}
+
+// TestVerifyWhatTheReferenceSigns holds Verify against the library of the
+// specification's authors.
+func TestVerifyWhatTheReferenceSigns(t *testing.T) {
+	signer, err := reference.NewWebhook(whsec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &Notices{Signature: Signature{Scheme: SchemeStandardWebhooks, Tolerance: 5 * time.Minute}}
+	for _, body := range []string{noticeBody, "", "\xff\x00", strings.Repeat("ü", 10_000)} {
+		signature, err := signer.Sign("msg_2", noticeTime, []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		header := http.Header{"Webhook-Id": {"msg_2"}, "Webhook-Timestamp": {strconv.FormatInt(noticeTime.Unix(), 10)}, "Webhook-Signature": {signature}}
+		checkVerify(t, body, n.Verify(secrets(whsec), header, []byte(body), noticeTime), "")
 	}
 }
 
