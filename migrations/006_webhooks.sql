@@ -71,6 +71,7 @@ CREATE TABLE webhook_deliveries (
 	UNIQUE (event_id, endpoint_id)
 );
 CREATE INDEX webhook_deliveries_due ON webhook_deliveries (endpoint_id, next_at) WHERE state = 'pending';
+CREATE INDEX webhook_deliveries_held ON webhook_deliveries (command_id) WHERE state = 'pending' AND held_until IS NOT NULL;
 CREATE INDEX webhook_deliveries_command ON webhook_deliveries (command_id, sequence) WHERE command_id IS NOT NULL;
 CREATE INDEX webhook_deliveries_tenant ON webhook_deliveries (tenant, at DESC, id DESC);
 CREATE INDEX webhook_deliveries_endpoint ON webhook_deliveries (endpoint_id, at DESC, id DESC);

@@ -239,15 +239,17 @@ func TestDeathBeforeTheRecord(t *testing.T) {
 	box := newBox(t)
 	sameKey := func(c *webhooks.Config) { c.Box = box }
 	r, dying := newRigOn(t, testkit.Open(t, database), sameKey), newRigOn(t, testkit.Open(t, proxy.URL), sameKey)
+	dead := make(chan struct{})
 	to := newReceiver(t, func(n int, _ got, _ http.ResponseWriter, _ *http.Request) {
 		if n == 1 {
 			proxy.Cut() // as far as the database can see, the process is gone
+			close(dead)
 		}
 	})
 	_, secret := r.endpoint(t, to.URL)
 	id := r.ended(t, "k", outcome.StateSuccess)
 	dying.engine(t)
-	to.await(t, 1)
+	<-dead
 	survivor := r.engine(t)
 	if d := r.one(t, id); d.State != webhooks.DeliveryPending || d.Tries != 0 {
 		t.Fatalf("after the death: %+v", d)

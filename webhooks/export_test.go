@@ -1,0 +1,7 @@
+package webhooks
+
+// The statements of the hot paths, for tests of their plans.
+const (
+	AnnounceSQL = announceSQL
+	ClaimSQL    = claimSQL
+)
