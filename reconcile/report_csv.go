@@ -92,7 +92,7 @@ func (l *csvLines) record() ([]string, error) {
 		line, _ := l.csv.FieldPos(0)
 		return nil, badLine(line, 0, "there are %d cells, the header has %d", len(record), len(l.header))
 	case errors.As(err, &parse):
-		return nil, badLine(parse.Line, parse.Column, "%s", parse.Err)
+		return nil, badLine(parse.Line, parse.Column, "%s; the record begins on line %d", parse.Err, parse.StartLine)
 	case err != nil:
 		return nil, err
 	}

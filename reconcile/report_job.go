@@ -43,12 +43,19 @@ func (s *Store) ReportRunner() *due.Runner[string, reportJob] {
 	})
 }
 
-// claimReports takes one report of a tenant that has none under way here.
+// claimReports takes one report of a tenant that has none under way here. Once it
+// asks it waits for the answer, shutdown or not: a claim that nobody knows of would
+// hold the report up until it ends.
 func (s *Store) claimReports(ctx context.Context, busy map[string]int, _ int) ([]reportJob, error) {
 	tenants := make([]string, 0, len(busy))
 	for tenant := range busy {
 		tenants = append(tenants, tenant)
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonBound)
+	defer cancel()
 	rows, err := s.pool.Query(ctx, `
 		UPDATE reports SET claim = gen_random_uuid(), claimed_until = now() + $2::interval
 		WHERE id = (

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -61,7 +63,11 @@ func openReportRig(t testing.TB, pool *pgxpool.Pool) *reportRig {
 	ups := upstreams.NewStore(pool)
 	cmds := commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs})
 	t.Cleanup(cmds.Close)
-	return &reportRig{pool: pool, ups: ups, store: NewStore(Config{Pool: pool, Commands: cmds, Upstreams: ups})}
+	log := slog.New(slog.DiscardHandler)
+	if os.Getenv("EXECUTOR_TEST_LOG") != "" {
+		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	return &reportRig{pool: pool, ups: ups, store: NewStore(Config{Pool: pool, Commands: cmds, Upstreams: ups, Log: log})}
 }
 
 // apply applies a profile with further lines at its top level.
