@@ -48,10 +48,9 @@ const (
 		JOIN commands c ON c.id = o.command_id
 		LEFT JOIN doubts d ON d.command_id = c.id` + queuedWith + `
 		WHERE c.tenant = $1`
-	// queuedWith adds what is shown, and filtered by: the evidence of the last attempt
-	// that may have acted, as far as what came late of it does not say otherwise.
-	queuedWith = `
-		JOIN command_requests r ON r.command_id = c.id
+	// queuedWith adds the metadata, where it is filtered by, and the evidence of the last
+	// attempt that may have acted, as far as what came late of it does not say otherwise.
+	queuedWith = `{metadata}
 		LEFT JOIN LATERAL (
 			SELECT coalesce(l.evidence, a.evidence) AS evidence
 			FROM attempts a
@@ -91,7 +90,13 @@ func (f ReviewFilter) statement(limit int) (string, []any, error) {
 	if err := f.narrow(b); err != nil {
 		return "", nil, err
 	}
-	var parts []string
+	var (
+		parts    []string
+		metadata string
+	)
+	if len(f.Metadata)+len(f.MetadataMin)+len(f.MetadataMax) > 0 {
+		metadata = "\n\t\tJOIN command_requests r ON r.command_id = c.id"
+	}
 	for _, sort := range []struct{ kind, sql, since, order, handed, assignee string }{
 		{ReviewUnresolved, queuedDoubts, "d.since", "d.since, d.command_id", "d.handed_reason", "d.assignee"},
 		{ReviewConflict, queuedConflicts, "o.since", "o.since, c.id", "''", "coalesce(d.assignee, '')"},
@@ -99,8 +104,8 @@ func (f ReviewFilter) statement(limit int) (string, []any, error) {
 		if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, sort.kind) {
 			continue
 		}
-		where := strings.NewReplacer("{since}", sort.since, "{order}", sort.order, "{handed}", sort.handed, "{assignee}", sort.assignee).Replace(b.text.String())
-		parts = append(parts, fmt.Sprintf("(%s%s\n\t\tORDER BY %s LIMIT %d)", sort.sql, where, sort.order, limit))
+		fill := strings.NewReplacer("{since}", sort.since, "{order}", sort.order, "{handed}", sort.handed, "{assignee}", sort.assignee, "{metadata}", metadata)
+		parts = append(parts, fmt.Sprintf("(%s\n\t\tORDER BY %s LIMIT %d)", fill.Replace(sort.sql+b.text.String()), sort.order, limit))
 	}
 	return fmt.Sprintf("SELECT * FROM (%s) queue ORDER BY since, command_id LIMIT %d", strings.Join(parts, "\n\t\tUNION ALL "), limit), b.args, nil
 }
