@@ -158,7 +158,8 @@ func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv
 	}
 	p.keys = api.NewKeyStore(pool, p.log)
 	p.api = api.NewServer(api.Config{
-		Commands: p.commands, Upstreams: ups, Keys: p.keys, Deployment: p.deployment, Health: &health{pool: pool}, Log: p.log,
+		Commands: p.commands, Upstreams: ups, Reviews: p.doubts, Lookups: p.doubts, Notices: p.doubts, Reports: p.doubts,
+		Webhooks: p.hooks, Audit: api.NewAuditLog(pool), Keys: p.keys, Deployment: p.deployment, Health: &health{pool: pool}, Log: p.log,
 	})
 	return nil
 }
