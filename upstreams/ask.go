@@ -109,22 +109,28 @@ func isDots(segment string) bool { return segment == "." || segment == ".." }
 func (a *asking) queryValue(text string) string {
 	value, _ := parseTemplate(text)
 	var b strings.Builder
-	open := quotes{}
+	open := quotes{escapes: a.quoting == QuotingBackslash}
 	for _, part := range value {
 		if part.name == "" {
 			open.read(part.text)
 			b.WriteString(part.text)
 			continue
 		}
-		b.WriteString(a.quoted(part.name, open.mark))
+		v := a.value(part.name)
+		if a.quoting == QuotingRefuse {
+			b.WriteString(a.unquotable(part.name, v, value))
+		} else {
+			b.WriteString(a.quoted(part.name, v, open.mark))
+		}
 	}
 	return b.String()
 }
 
 // quotes follows whether a text stands in quotes.
 type quotes struct {
-	mark byte // the quote that is open, 0 if none is
-	skip bool // the next character is escaped
+	escapes bool // a backslash makes the next character an ordinary one
+	mark    byte // the quote that is open, 0 if none is
+	skip    bool // the next character is an ordinary one
 }
 
 func (q *quotes) read(text string) {
@@ -132,7 +138,7 @@ func (q *quotes) read(text string) {
 		switch c := text[i]; {
 		case q.skip:
 			q.skip = false
-		case c == '\\':
+		case c == '\\' && q.escapes:
 			q.skip = q.mark != 0
 		case q.mark == 0 && (c == '"' || c == '\''):
 			q.mark = c
@@ -142,20 +148,30 @@ func (q *quotes) read(text string) {
 	}
 }
 
-func (a *asking) quoted(name string, mark byte) string {
-	v := a.value(name)
-	if mark == 0 || !strings.ContainsAny(v, string(mark)+`\`) {
-		return v
+// unquotable refuses a value that could end quotes of the template, or begin some.
+func (a *asking) unquotable(name, v string, t template) string {
+	for _, part := range t {
+		for _, quote := range []string{`"`, "'"} {
+			if strings.Contains(part.text, quote) && strings.ContainsAny(v, quote+`\`) {
+				a.refuse(name, "holds a quote or a backslash, and the lookup does not say under `quoting` how those are written")
+			}
+		}
 	}
-	quote := string(mark)
-	switch a.quoting {
-	case QuotingBackslash:
+	return v
+}
+
+// quoted writes a value so that it does not end the quotes around it.
+func (a *asking) quoted(name, v string, mark byte) string {
+	switch quote := string(mark); {
+	case mark == 0:
+		return v
+	case a.quoting == QuotingBackslash:
 		return strings.NewReplacer(`\`, `\\`, quote, `\`+quote).Replace(v)
-	case QuotingDoubled:
-		return strings.ReplaceAll(v, quote, quote+quote)
 	default:
-		a.refuse(name, "holds a quote or a backslash, and the lookup does not say under `quoting` how those are written")
-		return ""
+		if strings.Contains(v, `\`) { // some that double their quotes take it for an escape all the same
+			a.refuse(name, "holds a backslash, which may mean something between quotes that are doubled")
+		}
+		return strings.ReplaceAll(v, quote, quote+quote)
 	}
 }
 

@@ -57,7 +57,10 @@ func TestAskInQuotes(t *testing.T) {
 		{`ref:"{key}"`, "backslash", `x" OR \"1`, `ref:"x\" OR \\\"1"`},
 		{`name eq '{key}'`, "doubled", `O'Neil "x"`, `name eq 'O''Neil "x"'`},
 		{`name eq 'pay-{key}'`, "refuse", `O'Neil`, ""},
-		{`a:"b" AND ref:{key}`, "refuse", `x"`, `a:"b" AND ref:x"`},
+		{`name eq '{key}'`, "doubled", `O\'Neil`, ""},
+		{`path eq 'C:\' and name eq '{key}'`, "doubled", `O'Neil`, `path eq 'C:\' and name eq 'O''Neil'`},
+		{`a:"b" AND ref:{key}`, "refuse", `x"`, ""},
+		{`a:"b" AND ref:{key}`, "refuse", `x`, `a:"b" AND ref:x`},
 		{`a:"say \"hi\" to {key}"`, "backslash", `x"`, `a:"say \"hi\" to x\""`},
 	}
 	for _, tt := range tests {
@@ -137,7 +140,7 @@ func FuzzAsk(f *testing.F) {
 			t.Errorf("%q became %q", reference, segment)
 		}
 		query := u.Query().Get("q")
-		open := quotes{}
+		open := quotes{escapes: true}
 		open.read(query)
 		if open.mark != 0 || open.skip || !strings.HasSuffix(query, `"`) {
 			t.Errorf("the quotes of %q are open", query)

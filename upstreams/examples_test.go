@@ -89,12 +89,16 @@ func TestStripeLookup(t *testing.T) {
 		{`{"data":[]}`, outcome.FindingAbsent},
 		{intent(`"amount":2000,"status":"succeeded",` + ours), outcome.FindingApplied},
 		{intent(`"amount":2000,"status":"processing",` + ours), outcome.FindingPending},
+		{intent(`"amount":2000,"status":"requires_confirmation","last_payment_error":null,` + ours), outcome.FindingApplied},
+		{intent(`"amount":2000,"status":"requires_payment_method","last_payment_error":null,` + ours), outcome.FindingApplied},
+		{intent(`"amount":2000,"status":"requires_payment_method","last_payment_error":{"code":"card_declined"},` + ours), outcome.FindingRefused},
+		{intent(`"amount":2000,"status":"canceled",` + ours), outcome.FindingRefused},
 		{intent(`"amount":2001,"status":"succeeded",` + ours), outcome.FindingUnknown},
 		{intent(`"amount":2000,"status":"succeeded","metadata":{"idempotency_key":"other"}`), outcome.FindingUnknown},
 		{intent(`"amount":2000,"status":"succeeded","metadata":{}`), outcome.FindingUnknown},
 		{`{"data":[{},{}]}`, outcome.FindingUnknown},
 	} {
-		if got := o.Find(o.Lookups[0], q, reply(200, tt.body)); got.Finding != tt.finding || (got.Reference == "pi_1") != (tt.finding == outcome.FindingApplied) {
+		if got := o.Find(o.Lookups[0], q, reply(200, tt.body)); got.Finding != tt.finding || (got.Reference == "pi_1") != (tt.finding == outcome.FindingApplied || tt.finding == outcome.FindingRefused) {
 			t.Errorf("%s: %+v", tt.body, got)
 		}
 	}

@@ -3,7 +3,10 @@
 //
 // A profile is a YAML file, checked as a whole by Parse, kept in the database as
 // numbered versions by Store. An Operation of it renders requests (Render) and
-// judges responses (Judge); Explain shows what each kind of failure would end in.
+// judges responses (Judge); what became of a command in doubt it asks (Ask) and
+// reads (Find). Notices are what the upstream tells by itself. Explain shows what
+// each kind of failure would end in. Access holds what no row does: credentials
+// and TLS.
 package upstreams
 
 import (

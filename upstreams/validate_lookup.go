@@ -3,6 +3,7 @@ package upstreams
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"executor/outcome"
 )
@@ -59,18 +60,33 @@ func (r *reader) warnQuestion(m *mapping, at string, l Lookup) {
 	case len(l.Compare) == 0 && l.searches():
 		r.warn("lookup_search", m, at, "a search may find more than it was asked for, by a wildcard in the key or by its beginning: say under compare that what was found is ours, such as json.items[0].client_reference == command.key")
 	}
+	if l.unquoted() {
+		r.warn("lookup_unquoted", m, at, "a value stands in a search language without quotes: with a space or an operator in it something else is asked for; put it in quotes, and say under `quoting` how the vendor writes one inside")
+	}
 	if !l.Replay && l.Method != "GET" && l.Method != "HEAD" {
 		r.warn("lookup_method", m, at, fmt.Sprintf("a lookup by %s: it is asked again and again and may not change anything", l.Method))
 	}
 }
 
 // searches says whether a value stands in the quotes of a search language.
-func (l Lookup) searches() bool {
+func (l Lookup) searches() bool { return l.stands(func(_ string, quoted bool) bool { return quoted }) }
+
+// unquoted says whether a value stands in what looks like a search language
+// without quotes around it.
+func (l Lookup) unquoted() bool {
+	return l.stands(func(before string, quoted bool) bool { return !quoted && strings.ContainsAny(before, ` :=<>"'`) })
+}
+
+// stands asks about each value of the query: what stands before it, and whether it
+// stands in quotes.
+func (l Lookup) stands(how func(before string, quoted bool) bool) bool {
 	for _, p := range l.Query {
 		value, _ := parseTemplate(p.Value)
-		open := quotes{}
+		open, before := quotes{escapes: l.Quoting == QuotingBackslash}, ""
 		for _, part := range value {
-			if open.read(part.text); part.name != "" && open.mark != 0 {
+			open.read(part.text)
+			before += part.text
+			if part.name != "" && how(before, open.mark != 0) {
 				return true
 			}
 		}

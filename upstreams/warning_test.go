@@ -32,6 +32,8 @@ func TestWarnings(t *testing.T) {
 		{"", mark + keyed + "lookup:\n  - {path: '{link}', findings: [{when: status == 200 && has(json.id), finding: applied}]}\n  - {path: '/p/{key}', findings: [{when: status == 200 && has(json.id), finding: applied}]}", "", ""},
 		{"lookup_search", mark + keyed + "lookup: {path: /p, query: {q: 'ref:\"{key}\"'}, findings: [{when: status == 200 && has(json.id), finding: applied}]}", "", "operations.pay.lookup"},
 		{"", mark + keyed + "lookup: {path: /p, query: {q: 'ref:\"{key}\"'}, compare: [json.ref == command.key], findings: [{when: status == 200 && has(json.id), finding: applied}]}", "", ""},
+		{"lookup_unquoted", mark + keyed + "lookup: {path: /p, query: {q: 'ref:{key}'}, findings: [{when: status == 200 && has(json.id), finding: applied}]}", "", "operations.pay.lookup"},
+		{"", mark + keyed + "lookup: {path: /p, query: {q: 'pay-{key}'}, findings: [{when: status == 200 && has(json.id), finding: applied}]}", "", ""},
 		{"finding_page", mark + keyed + "lookup: {path: '/p/{key}', findings: [{when: status == 200, finding: applied}]}", "", "operations.pay.lookup"},
 		{"finding_page", mark + keyed + "lookup: {path: '/p/{key}', findings: [{when: status == 404, finding: absent}]}", "", "operations.pay.lookup"},
 		{"", mark + keyed + "lookup: {path: '/p/{key}', findings: [{when: status == 404 && json != null && has(json.error), finding: absent}]}", "", ""},
