@@ -44,7 +44,23 @@ operations:
     path: /things
     body: raw
     idempotency: {kind: natural}
+notices:
+  verify: {scheme: hmac-sha256, header: X-Signature, secret: env:EXECUTOR_SECRET_ECHO}
+  event_id: json.event
+  command: json.key
+  findings: [{when: json.paid == true, finding: applied, reference: json.id}]
+  weight: conclusive
 `
+
+// noticeKey signs the notices of echo.
+const noticeKey = "a secret of some length"
+
+func noticeSecret(name string) string {
+	if name == "EXECUTOR_SECRET_ECHO" {
+		return noticeKey
+	}
+	return ""
+}
 
 // live is a rig on real stores and, unless it is idle, a real engine and a real
 // upstream.
@@ -77,9 +93,9 @@ func newLive(t *testing.T, pool *pgxpool.Pool, idle bool, upstream http.HandlerF
 	t.Cleanup(l.keys.Close)
 	l.rig = newRig(t, func(c *Config) {
 		c.Commands, c.Upstreams, c.Keys, c.Deployment, c.Log = store, ups, l.keys, deployment, log
-		doubts := reconcile.NewStore(reconcile.Config{Pool: pool, Commands: store, Upstreams: ups, Log: log})
-		c.Reviews, c.Lookups, c.Reports, c.Audit = doubts, doubts, doubts, NewAuditLog(pool)
-		c.Webhooks = told
+		doubts := reconcile.NewStore(reconcile.Config{Pool: pool, Commands: store, Upstreams: ups, Secrets: egress.NewSecrets(noticeSecret, ""), Log: log})
+		c.Reviews, c.Lookups, c.Notices, c.Reports = doubts, doubts, doubts, doubts
+		c.Webhooks, c.Audit = told, NewAuditLog(pool)
 	})
 	l.rig.keys = nil
 	server := httptest.NewServer(upstream)

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -14,6 +15,9 @@ type Notices interface {
 	Receive(ctx context.Context, tenant, upstream string, header http.Header, body []byte) (reconcile.Received, error)
 	Notices(ctx context.Context, tenant string, id uuid.UUID) ([]reconcile.Notice, error)
 }
+
+// noticeTime bounds how long a notice may take to be durable.
+const noticeTime = 20 * time.Second
 
 // defaultTenant is whose upstream a notice is from, unless its address says.
 const defaultTenant = "default"
@@ -28,11 +32,19 @@ func (s *Server) ReceiveNotice(w http.ResponseWriter, r *http.Request) error {
 	if err := notEmpty(r, "tenant"); err != nil {
 		return err
 	}
+	upstream := pathParam(r, "upstream")
+	if !isUpstreamName(upstream) {
+		return reconcile.ErrNoNotices
+	}
 	body, err := readBytes(w, r, reconcile.NoticeBytes)
 	if err != nil {
 		return err
 	}
-	received, err := s.notices.Receive(r.Context(), tenant, pathParam(r, "upstream"), r.Header, body)
+	// A sender may close its half of the connection behind the request, which looks
+	// as if it had left.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), noticeTime)
+	defer cancel()
+	received, err := s.notices.Receive(ctx, tenant, upstream, r.Header, body)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/outcome"
+	"executor/reconcile"
+	"executor/upstreams"
+	"executor/webhooks"
 )
 
 // specification is openapi.yaml as a judge of answers.
@@ -245,6 +249,15 @@ func checkOperation(t *testing.T, op operation, want *openapi3.Operation) {
 	}
 }
 
+// TestRefusalsAreExplained: what a store refuses with is a code of ours.
+func TestRefusalsAreExplained(t *testing.T) {
+	for _, code := range append(reconcile.RefusalCodes(), reconcile.RefusedReportOnly, reconcile.RefusedNotCompared) {
+		if f := refused(code, ""); string(f.code) != code {
+			t.Errorf("the refusal %s becomes the problem %s", code, f.code)
+		}
+	}
+}
+
 // TestDocumentAgreesWithWords holds the document's closed lists against the Go
 // lists.
 func TestDocumentAgreesWithWords(t *testing.T) {
@@ -279,6 +292,28 @@ func TestDocumentAgreesWithWords(t *testing.T) {
 		{"Waiting.for", property("Waiting", "for"), []commands.WaitFor{
 			commands.WaitBackoff, commands.WaitPermit, commands.WaitRate, commands.WaitRetryToken, commands.WaitThrottle,
 			commands.WaitPaused, commands.WaitFrozen, commands.WaitCredential, commands.WaitNotBefore}},
+		{"Finding", schemas["Finding"].Value, outcome.Findings()},
+		{"ReviewKind", schemas["ReviewKind"].Value, reconcile.ReviewKinds()},
+		{"ReviewAction", schemas["ReviewAction"].Value, []string{
+			reconcile.ActionResolve, reconcile.ActionLookup, reconcile.ActionResend, reconcile.ActionResendAbsent, reconcile.ActionAssign,
+			reconcile.ActionNote, reconcile.ActionCorrect, reconcile.ActionDismiss}},
+		{"Conflict.source", property("Conflict", "source"), outcome.Deciders()},
+		{"ResolveRequest.state", property("ResolveRequest", "state"), settledStates()},
+		{"BulkRequest.action", property("BulkRequest", "action"), reconcile.BulkActions()},
+		{"Bulk.state", property("Bulk", "state"), []string{reconcile.BulkStateRunning, reconcile.BulkStateDone, reconcile.BulkStatePreview}},
+		{"BulkItemResult.result", property("BulkItemResult", "result"), reconcile.BulkResults()},
+		{"Report.format", property("Report", "format"), reconcile.ReportFormats()},
+		{"ReportState", schemas["ReportState"].Value, reconcile.ReportStates()},
+		{"ReportKind", schemas["ReportKind"].Value, reconcile.ReportKinds()},
+		{"Notice.named_by", property("Notice", "named_by"), []reconcile.NamedBy{reconcile.NamedByKey, reconcile.NamedByID, reconcile.NamedByReference}},
+		{"Notice.weight", property("Notice", "weight"), []string{upstreams.WeightConclusive, upstreams.WeightHint}},
+		{"Notice.state", property("Notice", "state"), []reconcile.NoticeState{
+			reconcile.NoticeUnmatched, reconcile.NoticeKept, reconcile.NoticeDone, reconcile.NoticeIgnored, reconcile.NoticeExpired}},
+		{"WebhookEvent", schemas["WebhookEvent"].Value, webhooks.EventTypes()},
+		{"Disabled.by", property("Disabled", "by"), []webhooks.DisabledBy{webhooks.DisabledByPerson, webhooks.DisabledByGone, webhooks.DisabledByFailing}},
+		{"DeliveryState", schemas["DeliveryState"].Value, webhooks.DeliveryStates()},
+		{"AuditProblem.kind", property("AuditProblem", "kind"), []audit.ProblemKind{
+			audit.ProblemEdited, audit.ProblemMissing, audit.ProblemEndMissing, audit.ProblemReplaced, audit.ProblemHeadLost, audit.ProblemFormat}},
 		{"Answer", schemas["Answer"].Value, slices.DeleteFunc(outcome.Answers(), func(a outcome.Answer) bool { return a == "" })},
 	}
 	for _, tt := range tests {

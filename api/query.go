@@ -212,9 +212,13 @@ func parseID(given string) (uuid.UUID, bool) {
 // upstreamName reads the upstream's name in the path.
 func upstreamName(r *http.Request) (string, error) {
 	name := pathParam(r, "name")
-	fit := func(c rune) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_' || c == '-' }
-	if name == "" || len(name) > 63 || strings.ContainsFunc(name, func(c rune) bool { return !fit(c) }) {
+	if !isUpstreamName(name) {
 		return "", badParameter("name", "An upstream's name has 1 to 63 of a-z, 0-9, _ and -.")
 	}
 	return name, nil
+}
+
+func isUpstreamName(name string) bool {
+	fit := func(c rune) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_' || c == '-' }
+	return name != "" && len(name) <= 63 && !strings.ContainsFunc(name, func(c rune) bool { return !fit(c) })
 }

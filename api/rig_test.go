@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -206,3 +207,6 @@ func query(pairs ...string) string {
 	}
 	return "?" + q.Encode()
 }
+
+// quoted is a version as its ETag.
+func quoted(version int) string { return strconv.Quote(strconv.Itoa(version)) }
