@@ -165,17 +165,19 @@ func (s *Store) assigning(a Action, assignee string) doing {
 	}
 }
 
-// Note puts a remark on record: the action's reason is its text. It changes nothing
-// about the command.
+// Note puts a remark on record: the action's reason is its text. Of the command it
+// moves only the version on, so that the same note is not written twice.
 func (s *Store) Note(ctx context.Context, a Action) error {
 	if err := checkAction(&a); err != nil {
 		return err
 	}
-	return s.act(ctx, a, noting)
+	return s.act(ctx, a, s.noting(a))
 }
 
-func noting(context.Context, commands.Tx, standing) (deed, error) {
-	return deed{action: ActionNote}, nil
+func (s *Store) noting(a Action) doing {
+	return func(ctx context.Context, tx commands.Tx, _ standing) (deed, error) {
+		return deed{action: ActionNote}, s.commands.Touch(ctx, tx, []uuid.UUID{a.Command})
+	}
 }
 
 // deed is what was done.

@@ -170,7 +170,7 @@ func (s *Store) actBulk(ctx context.Context, tx commands.Tx, w bulkWork) ([]comm
 	case ActionAssign:
 		return s.actIn(ctx, tx, a, s.assigning(a, o.Assignee))
 	case ActionNote:
-		return s.actIn(ctx, tx, a, noting)
+		return s.actIn(ctx, tx, a, s.noting(a))
 	default:
 		return nil, fmt.Errorf("bulk action %s has the unknown action %q", w.BulkID, o.Action)
 	}
