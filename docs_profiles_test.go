@@ -73,7 +73,7 @@ func sections() []string {
 	var list []string
 	for _, section := range []string{
 		"nobody: 1", "egress: {nobody: 1}", "tls: {nobody: 1}", "connection: {nobody: 1}", "timeouts: {nobody: 1}", "limits: {nobody: 1}",
-		"limits: {rate: {nobody: 1}}", "retry: {nobody: 1}", "retry: {backoff: {nobody: 1}}", "retry: {budget: {nobody: 1}}",
+		"limits: {rate: {nobody: 1}}", "limits: {lookups: {nobody: 1}}", "retry: {nobody: 1}", "retry: {backoff: {nobody: 1}}", "retry: {budget: {nobody: 1}}",
 		"auth: {type: bearer, nobody: 1}", "auth: {type: basic, nobody: 1}", "auth: {type: header, nobody: 1}",
 		"auth: {type: oauth2_client_credentials, nobody: 1}", "notices: {nobody: 1}", "notices: {verify: {nobody: 1}}",
 	} {
