@@ -39,7 +39,7 @@ func TestTheSignaturesOfThePage(t *testing.T) {
 	}
 	for secret, signature := range map[string]upstreams.Signature{
 		"whsec_bm90LWEtcmVhbC1zZWNyZXQtb2YtYW55b25l": {Scheme: upstreams.SchemeStandardWebhooks, Tolerance: time.Minute},
-		"not-a-real-secret": {Scheme: upstreams.SchemeHMAC, Header: "X-Signature", Tolerance: time.Minute},
+		"not-a-real-secret":                          {Scheme: upstreams.SchemeHMAC, Header: "X-Signature", Tolerance: time.Minute},
 	} {
 		n := &upstreams.Notices{Signature: signature}
 		if err := n.Verify([]egress.Secret{egress.NewSecret(secret)}, header, []byte(body[1]), time.Unix(1767225600, 0)); err != nil {
