@@ -12,6 +12,8 @@ import (
 
 	"executor/internal/testkit"
 	"executor/outcome"
+	"executor/reconcile"
+	"executor/upstreams"
 )
 
 // words turns a list of an enum into texts.
@@ -33,18 +35,34 @@ type enum struct {
 // enums has every column whose CHECK lists words.
 func enums(t *testing.T) map[string]enum {
 	return map[string]enum{
-		"commands.state":             {list: words(outcome.States())},
-		"commands.wait_for":          {list: constantsOf(t, "commands", "WaitFor"), some: true}, // the others are not stored
-		"commands.phase":             {list: words(outcome.NextActions()), some: true},          // those that somebody has to take
-		"commands.resend":            {list: constantsOf(t, "commands", "Resend")},
-		"command_requests.body_kind": {list: words(outcome.Bodies())},
-		"attempts.evidence":          {list: words(outcome.Evidences())},
-		"attempts.answer":            {list: words(outcome.Answers()), none: true},
-		"attempts.boundary":          {list: words(outcome.Boundaries()), none: true},
-		"findings.source":            {list: words(outcome.Deciders()), some: true}, // those that bring knowledge
-		"findings.effect":            {list: constantsOf(t, "commands", "Effect")},
-		"findings.finding":           {list: words(outcome.Findings()), none: true},
-		"lookups.finding":            {list: words(outcome.Findings())},
+		"commands.state":                {list: words(outcome.States())},
+		"commands.wait_for":             {list: constantsOf(t, "commands", "WaitFor"), some: true}, // the others are not stored
+		"commands.phase":                {list: words(outcome.NextActions()), some: true},          // those that somebody has to take
+		"commands.resend":               {list: constantsOf(t, "commands", "Resend")},
+		"command_requests.body_kind":    {list: words(outcome.Bodies())},
+		"attempts.evidence":             {list: words(outcome.Evidences())},
+		"attempts.answer":               {list: words(outcome.Answers()), none: true},
+		"attempts.boundary":             {list: words(outcome.Boundaries()), none: true},
+		"findings.source":               {list: words(outcome.Deciders()), some: true}, // those that bring knowledge
+		"findings.effect":               {list: constantsOf(t, "commands", "Effect")},
+		"findings.finding":              {list: words(outcome.Findings()), none: true},
+		"lookups.finding":               {list: words(outcome.Findings())},
+		"bulk_actions.action":           {list: reconcile.BulkActions()},
+		"bulk_items.result":             {list: constantsOf(t, "reconcile", "BulkResult")},
+		"reports.format":                {list: constantsOf(t, "reconcile", "ReportFormat")},
+		"reports.state":                 {list: constantsOf(t, "reconcile", "ReportState")},
+		"report_lines.finding":          {list: words(outcome.Findings()), none: true},
+		"report_items.kind":             {list: constantsOf(t, "reconcile", "ReportKind")},
+		"report_items.finding":          {list: words(outcome.Findings()), none: true},
+		"report_items.effect":           {list: constantsOf(t, "commands", "Effect")},
+		"webhook_endpoints.disabled_by": {list: constantsOf(t, "webhooks", "DisabledBy"), none: true},
+		"webhook_deliveries.state":      {list: constantsOf(t, "webhooks", "DeliveryState")},
+		"webhook_tries.failure":         {list: constantsOf(t, "webhooks", "Failure")},
+		"notices.state":                 {list: constantsOf(t, "reconcile", "NoticeState")},
+		"notices.effect":                {list: constantsOf(t, "reconcile", "NoticeEffect"), none: true},
+		"notices.named_by":              {list: constantsOf(t, "reconcile", "NamedBy"), none: true},
+		"notices.weight":                {list: []string{upstreams.WeightConclusive, upstreams.WeightHint}},
+		"notices.finding":               {list: words(outcome.Findings())},
 	}
 }
 

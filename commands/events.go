@@ -112,6 +112,10 @@ func (s *Store) Events(ctx context.Context, tenant string, id uuid.UUID) ([]Even
 				'reference', nullif(reference, ''), 'code', nullif(code, ''), 'message', nullif(message, ''), 'effect', effect)
 			FROM findings WHERE tenant = $1 AND command_id = $2 AND source <> 'late_evidence'
 			UNION ALL
+			SELECT 2, n.id::int, NULL, 'notice.received', n.received_at, 0, u.name, json_build_object('event_id', n.event_id,
+				'weight', n.weight, 'finding', n.finding, 'effect', nullif(n.effect, ''))
+			FROM notices n JOIN upstreams u ON u.id = n.upstream_id WHERE n.tenant = $1 AND n.command_id = $2
+			UNION ALL
 			SELECT 2, id::int, NULL, 'lookup.ended', ended_at, 0, instance, json_build_object('round', round, 'question', question,
 				'finding', finding, 'counts', counts, 'status', nullif(status, 0), 'category', nullif(category, ''), 'detail', nullif(detail, ''))
 			FROM lookups WHERE tenant = $1 AND command_id = $2

@@ -11,7 +11,6 @@ import (
 
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -149,10 +148,7 @@ func (w *story) start() error {
 		Store: w.doubts, Dialer: dialer, Access: upstreams.NewAccess(secrets, tokens), Instance: instance, Log: testLog(),
 	})
 	telling := webhooks.NewEngine(webhooks.EngineConfig{Store: w.hooks, Dialer: dialer, Instance: instance, Log: testLog()})
-	looking.Add(reconcile.NewDuty("match notices", 200*time.Millisecond, func(ctx context.Context) error {
-		_, err := w.doubts.MatchNotices(ctx)
-		return err
-	}, testLog()))
+	looking.Add(w.doubts.NoticeMatcher())
 	if err := engine.Start(context.Background()); err != nil {
 		return err
 	}

@@ -61,6 +61,7 @@ type attemptRecord struct {
 	Evidence     outcome.Evidence
 	Category     outcome.Category
 	Boundary     outcome.Boundary
+	SettledBy    string           // a confirmed absence came after it
 	Late         outcome.Evidence // "" if there is none
 	LateEffect   string
 }
@@ -96,7 +97,7 @@ func recordsIn(t testing.TB, pool *pgxpool.Pool) []*record {
 	}
 	for _, a := range rowsOf[attemptRecord](t, pool, `
 		SELECT a.command_id, a.number, a.instance, a.started_at, a.send_deadline, a.latest_end, a.ended_at,
-			coalesce(a.evidence, '') AS evidence, a.category, a.boundary,
+			coalesce(a.evidence, '') AS evidence, a.category, a.boundary, a.settled_by,
 			coalesce(f.evidence, '') AS late, coalesce(f.effect, '') AS late_effect
 		FROM attempts a LEFT JOIN LATERAL (
 			SELECT evidence, effect FROM findings f
@@ -199,7 +200,7 @@ func (a account) attemptsInOrder() string {
 // same key each time.
 func (a account) sameRequest() string {
 	key := ""
-	if a.kind == outcome.IdempotencyKeyed {
+	if a.kind == outcome.IdempotencyKeyed { // all operations of this kind send it in the header
 		key = a.submission.Key
 	}
 	for i, r := range a.arrivals {
@@ -238,18 +239,30 @@ func (a account) onRecord() string {
 }
 
 // notTwice: what is not safe to repeat is sent again only after the upstream
-// said that it did nothing, and did nothing.
+// said that it did nothing, or a confirmed absence or a person did, and nothing was
+// done.
 func (a account) notTwice() string {
 	if a.kind != outcome.IdempotencyNone {
 		return ""
 	}
 	for i, r := range a.arrivals[:max(len(a.arrivals)-1, 0)] {
 		acted := slices.ContainsFunc(a.effects, func(e simulator.Effect) bool { return e.Request == r.Number })
-		if acted || r.Status != 429 {
+		if acted || (r.Status != 429 && !a.settledBefore(a.arrivals[i+1].Time)) {
 			return fmt.Sprintf("sent again after request %d, which was answered %d and acted: %t", i+1, r.Status, acted)
 		}
 	}
 	return ""
+}
+
+// settledBefore says that the last attempt before that moment which may have acted
+// was found to have done nothing.
+func (a account) settledBefore(then time.Time) bool {
+	for _, one := range slices.Backward(a.attempts) {
+		if one.StartedAt.Before(then) && one.EndedAt != nil && one.EndedAt.Before(then) && one.Boundary != outcome.BoundaryNotCrossed {
+			return one.SettledBy != ""
+		}
+	}
+	return false
 }
 
 // effectsOnce: nothing that counts took place twice.
@@ -285,13 +298,14 @@ func (a account) doubtIsReal() string {
 	return ""
 }
 
-// nothingAfterOutcome: once an outcome was announced, nothing more is sent.
+// nothingAfterOutcome: once an outcome was announced, nothing more is sent, unless
+// what was sent before is found to have done nothing.
 func (a account) nothingAfterOutcome() string {
 	if a.FirstOutcome == nil {
 		return ""
 	}
 	for i, r := range a.arrivals {
-		if late := r.Time.Sub(*a.FirstOutcome); late > slack {
+		if late := r.Time.Sub(*a.FirstOutcome); late > slack && !a.settledBefore(r.Time) {
 			return fmt.Sprintf("request %d arrived %s after the outcome", i+1, late)
 		}
 	}
@@ -330,7 +344,14 @@ func accounts(t testing.TB, intents []*intent, records []*record, sim *simulator
 		byKey[r.Key] = r
 	}
 	arrivals, effects := map[string][]simulator.Request{}, map[string][]simulator.Effect{}
+	safe := map[string]bool{}
+	for _, in := range intents {
+		safe[in.token] = in.kind == outcome.IdempotencySafe
+	}
 	for _, r := range sim.Requests("") {
+		if r.Kind == simulator.KindLookup && !safe[tokenOf(r.Path)] { // a question about it, not the command
+			continue
+		}
 		arrivals[tokenOf(r.Path)] = append(arrivals[tokenOf(r.Path)], r)
 	}
 	for _, e := range sim.Effects("") {

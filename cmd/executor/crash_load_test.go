@@ -32,6 +32,8 @@ type fleet struct {
 	env      map[string]string
 	key      string
 	upstream *simulator.Simulator
+	base     string // of the upstream
+	doubts   bool
 
 	mu    sync.Mutex
 	nodes []*node
@@ -51,6 +53,7 @@ type conditions struct {
 	inFlight int           // most requests at the upstream at a time; 64
 	total    time.Duration // of an attempt; 8 s
 	drain    time.Duration // bound of an orderly stop; 25 s
+	doubts   bool          // commands that are followed up, too
 }
 
 // startFleet brings a fleet up on an empty database.
@@ -60,16 +63,21 @@ func startFleet(t *testing.T, pool *pgxpool.Pool, c conditions) *fleet {
 	setDefault(&c.inFlight, 64)
 	setDefault(&c.total, 8*time.Second)
 	setDefault(&c.drain, 25*time.Second)
-	f := &fleet{t: t, random: randomOf(t), pool: pool, upstream: simulator.New(simulator.Config{MaxEntries: 100_000}), nodes: make([]*node, c.nodes)}
+	f := &fleet{
+		t: t, random: randomOf(t), pool: pool, upstream: simulator.New(simulator.Config{MaxEntries: 100_000}), doubts: c.doubts,
+		nodes: make([]*node, c.nodes),
+	}
 	t.Cleanup(func() { _ = f.upstream.Close() })
 	base, err := f.upstream.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.base = base
 	f.env = map[string]string{
 		"EXECUTOR_DATABASE_URL": pool.Config().ConnString(), "EXECUTOR_DEPLOYMENT_ID": "crash", "EXECUTOR_LISTEN": "127.0.0.1:0",
 		"EXECUTOR_MAX_CONNECTIONS": "10", "EXECUTOR_LOG_FORMAT": "json",
 		"EXECUTOR_DRAIN": c.drain.String(), "EXECUTOR_SOFT_STOP": (c.drain / 2).String(),
+		"EXECUTOR_ENCRYPTION_KEY": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "EXECUTOR_WEBHOOK_ALLOW": "127.0.0.0/8",
 	}
 	execute(t, f.env, "migrate").must(t, exitSuccess)
 	created := execute(t, f.env, "keys", "create", "--name", "crash", "--scopes", "admin", "--output", "json").must(t, exitSuccess)
@@ -157,7 +165,7 @@ operations:
     caller_query: [client_reference]
     caller_headers: [Sim-Behavior]
     idempotency: {kind: safe}
-`
+` + doubtProfile
 
 // start starts the i-th process, or another in its place.
 func (f *fleet) start(i int) *node {
@@ -230,6 +238,9 @@ var behaviors = []string{
 
 // meaning makes one of each kind in turn, with a behaviour by chance.
 func (f *fleet) meaning(n int) *intent {
+	if f.doubts {
+		return f.doubt(n)
+	}
 	kind := outcome.Idempotencies()[n%len(outcome.Idempotencies())]
 	in := newIntent(fmt.Sprintf("%s-%05d", kind, n), kind, behaviors[f.random.IntN(len(behaviors))])
 	in.cancel = f.random.IntN(25) == 0

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
@@ -45,19 +44,13 @@ func (p *process) openDoubts(pool *pgxpool.Pool, ups *upstreams.Store, secrets *
 	})
 }
 
-// matchEvery is how often a process looks for notices whose command has come up.
-const matchEvery = 2 * time.Second
-
 // wireFollowers builds what works by itself.
 func (p *process) wireFollowers(access *upstreams.Access) {
 	dialer := egress.NewDialer(p.guard, p.resolver)
 	p.lookups = reconcile.NewEngine(reconcile.EngineConfig{
 		Store: p.doubts, Dialer: dialer, Access: access, Instance: p.config.Instance, Expected: p.config.DeploymentID, Log: p.log,
 	})
-	p.lookups.Add(reconcile.NewDuty("match notices", matchEvery, func(ctx context.Context) error {
-		_, err := p.doubts.MatchNotices(ctx)
-		return err
-	}, p.log))
+	p.lookups.Add(p.doubts.NoticeMatcher())
 	p.lookups.Add(p.doubts.BulkRunner())
 	p.lookups.Add(p.doubts.ReportRunner())
 	p.deliveries = webhooks.NewEngine(webhooks.EngineConfig{
