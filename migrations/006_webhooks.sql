@@ -18,6 +18,7 @@ CREATE TABLE webhook_endpoints (
 	disabled_reason text NOT NULL DEFAULT '',
 	failing_since   timestamptz,                    -- the first failure after the last success
 	troubled        boolean NOT NULL DEFAULT false, -- its last answer was a failure or slow: it waits in a line of its own
+	paused_until    timestamptz,                    -- it asked to be left alone (Retry-After)
 	CHECK ((disabled_at IS NULL) = (disabled_by = '')),
 	UNIQUE (tenant, url) -- a repeated creation makes no second one
 );
@@ -74,6 +75,7 @@ CREATE INDEX webhook_deliveries_due ON webhook_deliveries (endpoint_id, next_at)
 CREATE INDEX webhook_deliveries_held ON webhook_deliveries (command_id) WHERE state = 'pending' AND held_until IS NOT NULL;
 CREATE INDEX webhook_deliveries_command ON webhook_deliveries (command_id, sequence) WHERE command_id IS NOT NULL;
 CREATE INDEX webhook_deliveries_tenant ON webhook_deliveries (tenant, at DESC, id DESC);
+CREATE INDEX webhook_deliveries_failed ON webhook_deliveries (tenant, at DESC, id DESC) WHERE state = 'failed';
 CREATE INDEX webhook_deliveries_endpoint ON webhook_deliveries (endpoint_id, at DESC, id DESC);
 
 -- One request to an endpoint and what came of it. Append-only.

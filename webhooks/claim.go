@@ -27,17 +27,17 @@ type job struct {
 	signer  signer
 }
 
-// claimSQL claims what is due, of each endpoint at most what its line has room
-// for. Places are given out in turn: every endpoint's first delivery comes before
-// anybody's second.
+// claimSQL claims what is due, of each endpoint at most what it has places for,
+// of one that fails one at a time. Places are given out in turn: every endpoint's
+// first delivery comes before anybody's second.
 //
 // Data of another deployment, and data that may be a copy or have lost its end,
 // is nobody's to tell of: then nothing is due.
 const claimSQL = `
 	WITH line AS (
-		SELECT e.id, e.ordered, $3 - coalesce(b.busy, 0) AS room
+		SELECT e.id, e.ordered, CASE WHEN e.failing_since IS NULL THEN $3 ELSE 1 END - coalesce(b.busy, 0) AS room
 		FROM webhook_endpoints e LEFT JOIN unnest($4::uuid[], $5::int[]) AS b(id, busy) ON b.id = e.id
-		WHERE e.disabled_at IS NULL AND e.troubled = $2
+		WHERE e.disabled_at IS NULL AND e.troubled = $2 AND (e.paused_until IS NULL OR e.paused_until <= now())
 		  AND coalesce((SELECT ($1 = '' OR id = $1) AND NOT doubtful FROM deployment), $1 = '')
 	), due AS (
 		SELECT d.id FROM line CROSS JOIN LATERAL (

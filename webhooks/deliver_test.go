@@ -6,11 +6,14 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
+	"executor/commands"
 	"executor/outcome"
 	"executor/webhooks"
 )
@@ -229,7 +232,15 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 		if wait := last.NextAt.Sub(last.At); wait < want*79/100 || wait > want*121/100+patience || (i < 2 && wait < want) {
 			t.Errorf("after %s with %d: the next try is %s later, want %s", "Retry-After", last.Status, wait, want)
 		}
-		r.exec(t, `UPDATE webhook_deliveries SET next_at = now()`) // that long passes
+		other := r.ended(t, fmt.Sprint("other", i), outcome.StateSuccess) // waits too, for a while
+		if i < 2 {
+			pause := r.count(t, `SELECT extract(epoch FROM paused_until - now())::int FROM webhook_endpoints`)
+			if tries := r.one(t, other).Tries; tries != 0 || pause < 300-int(patience.Seconds()) || pause > 300 {
+				t.Errorf("another delivery: %d tries, %d s left", tries, pause)
+			}
+		}
+		r.exec(t, `UPDATE webhook_deliveries SET next_at = now() + CASE WHEN command_id = $1 THEN interval '0' ELSE interval '1 h' END`, id) // that long passes
+		r.exec(t, `UPDATE webhook_endpoints SET paused_until = now()`)
 	}
 }
 
@@ -362,5 +373,65 @@ func TestTestEvents(t *testing.T) {
 	}
 	if err := json.Unmarshal(g.body, &body); err != nil || body.Type != webhooks.TypeTest || body.Data.Webhook != e.ID || body.Timestamp.IsZero() {
 		t.Errorf("%s, %v", g.body, err)
+	}
+}
+
+// TestACorrectionIsTold with what was told before.
+func TestACorrectionIsTold(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	to := newReceiver(t, nil)
+	r.endpoint(t, to.URL, func(s *webhooks.Settings) { s.Events = []string{"command.corrected"} })
+	r.engine(t)
+	id := r.ended(t, "k", outcome.StateRejected)
+	err := pgx.BeginFunc(t.Context(), r.pool, func(tx pgx.Tx) error {
+		locked, err := r.cmds.Lock(t.Context(), tx, []uuid.UUID{id})
+		if err != nil {
+			return err
+		}
+		_, err = r.cmds.Correct(t.Context(), tx, locked[id], commands.Correction{State: outcome.StateSuccess, Reference: "pay_1"}, "ann")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := to.await(t, 1)[0]
+	if m := g.message; m.Type != "command.corrected" || m.Data.Sequence != 2 || m.Data.PreviousState == nil || *m.Data.PreviousState != "rejected" ||
+		m.Data.Outcome.State != "success" || !strings.Contains(string(g.body), `"reference":"pay_1"`) {
+		t.Errorf("told %s", g.body)
+	}
+}
+
+// TestProcessesShareTheWork: nobody sends what another has claimed.
+func TestProcessesShareTheWork(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	to := newReceiver(t, nil)
+	r.endpoint(t, to.URL)
+	r.endpoint(t, to.URL+"/ordered", func(s *webhooks.Settings) { s.Ordered = true })
+	const n = 80
+	for i := range n {
+		id := r.submit(t, fmt.Sprint("k", i))
+		r.end(t, id, outcome.StateUnresolved)
+		r.end(t, id, outcome.StateSuccess)
+	}
+	for range 3 {
+		r.engine(t)
+	}
+	await(t, "all delivered", func() bool {
+		return r.count(t, `SELECT count(*) FROM webhook_deliveries WHERE state = 'delivered'`) == 4*n
+	})
+	if got := len(to.all()); got != 4*n {
+		t.Errorf("%d requests, want %d", got, 4*n)
+	}
+	ids := map[string]int{}
+	for _, g := range to.all() {
+		ids[g.id]++
+	}
+	if len(ids) != 2*n {
+		t.Errorf("%d ids, want %d", len(ids), 2*n)
+	}
+	if n := r.count(t, `SELECT count(*) FROM webhook_tries`); n != len(to.all()) {
+		t.Errorf("%d lines in the log", n)
 	}
 }

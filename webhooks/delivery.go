@@ -150,7 +150,10 @@ func (f DeliveryFilter) conditions() (string, []any, error) {
 			return "", nil, invalid("state", "unknown_state", "There is no state %q.", state)
 		}
 	}
-	if len(f.States) > 0 {
+	switch {
+	case len(f.States) == 1 && f.States[0] == string(DeliveryFailed):
+		and("state = 'failed'") // lets the planner see the partial index
+	case len(f.States) > 0:
 		and("state = ANY(?)", f.States)
 	}
 	if f.Endpoint != nil {

@@ -276,7 +276,7 @@ func write(ctx context.Context, tx pgx.Tx, before Endpoint, set Settings, disabl
 			disabled_by = CASE WHEN NOT $7 THEN disabled_by WHEN disabled_at IS NULL THEN 'person' ELSE '' END,
 			disabled_reason = CASE WHEN NOT $7 THEN disabled_reason WHEN disabled_at IS NULL THEN $9 ELSE '' END,
 			failing_since = CASE WHEN $8 THEN NULL ELSE failing_since END,
-			troubled = troubled AND NOT $8
+			troubled = troubled AND NOT $8, paused_until = CASE WHEN $8 THEN NULL ELSE paused_until END
 		WHERE id = $1`,
 		before.ID, set.URL, set.Description, set.Events, set.Upstreams, set.Ordered, turned, forgiven, by.because())
 	if err != nil {

@@ -20,7 +20,7 @@ type EngineConfig struct {
 	Instance    string          // names this process in the log
 	Expected    string          // the deployment that this process belongs to; "" is any
 	Timeout     time.Duration   // of one try, to the response's header; 15 s
-	Concurrency int             // tries at once to one endpoint, in this process; 4
+	Concurrency int             // tries at once to one endpoint, in this process; 4. One that fails: 1
 	Total       int             // tries at once, for either line; 256
 	Every       time.Duration   // between two looks while nothing happens; 500 ms
 	Tend        time.Duration   // between two rounds of housekeeping; 30 s
@@ -59,8 +59,7 @@ const claimMargin = 15 * time.Second
 
 // Engine is the part of a process that delivers. Endpoints stand in one of two
 // lines: those whose last answer was a failure or slow wait in one of their own,
-// where each is tried once at a time, so that however many of them there are they
-// hold up none that does well.
+// so that however many of them there are they hold up none that does well.
 type Engine struct {
 	config EngineConfig
 	sender *sender
@@ -75,18 +74,18 @@ func NewEngine(c EngineConfig) *Engine {
 	e := &Engine{config: c.withDefaults()}
 	e.sender = newSender(c.Dialer, c.Store.allow, e.config.Timeout, c.TLS)
 	e.lines = []*due.Runner[uuid.UUID, *job]{
-		e.line("webhook deliveries", false, e.config.Concurrency),
-		e.line("webhook deliveries to troubled endpoints", true, 1),
+		e.line("webhook deliveries", false),
+		e.line("webhook deliveries to troubled endpoints", true),
 	}
 	return e
 }
 
-func (e *Engine) line(name string, troubled bool, places int) *due.Runner[uuid.UUID, *job] {
+func (e *Engine) line(name string, troubled bool) *due.Runner[uuid.UUID, *job] {
 	return due.New(due.Config[uuid.UUID, *job]{
 		Name: name, Every: e.config.Every, Total: e.config.Total,
 		Claim: func(ctx context.Context, busy map[uuid.UUID]int, limit int) ([]*job, error) {
 			return e.config.Store.claim(ctx, claims{
-				deployment: e.config.Expected, troubled: troubled, places: places, busy: busy, limit: limit,
+				deployment: e.config.Expected, troubled: troubled, places: e.config.Concurrency, busy: busy, limit: limit,
 				lasts: e.config.Timeout + claimMargin,
 			})
 		},

@@ -120,8 +120,9 @@ type standing struct {
 	url          string
 	failed, slow bool
 	gone         bool
-	again        bool   // a delivery failed that had failed before
-	detail       string // of the last failure
+	again        bool          // a delivery failed that had failed before
+	detail       string        // of the last failure
+	pause        time.Duration // that it asks for
 }
 
 // judge notes how endpoints do, and disables those that want no more or have
@@ -134,13 +135,16 @@ func (s *Store) judge(ctx context.Context, tx pgx.Tx, held []result) error {
 	_, err := tx.Exec(ctx, `
 		UPDATE webhook_endpoints e SET
 			failing_since = CASE WHEN h.failed THEN coalesce(e.failing_since, clock_timestamp()) END,
-			troubled = h.failed OR h.slow
-		FROM unnest($1::uuid[], $2::text[], $3::bool[], $4::bool[]) AS h(id, url, failed, slow)
-		WHERE e.id = h.id AND e.url = h.url AND (h.failed <> (e.failing_since IS NOT NULL) OR (h.failed OR h.slow) <> e.troubled)`,
+			troubled = h.failed OR h.slow,
+			paused_until = CASE WHEN h.pause > interval '0' THEN clock_timestamp() + h.pause END
+		FROM unnest($1::uuid[], $2::text[], $3::bool[], $4::bool[], $5::interval[]) AS h(id, url, failed, slow, pause)
+		WHERE e.id = h.id AND e.url = h.url AND (h.failed <> (e.failing_since IS NOT NULL) OR (h.failed OR h.slow) <> e.troubled
+			OR h.pause > interval '0')`,
 		postgres.Column(list, func(h standing) uuid.UUID { return h.endpoint }),
 		postgres.Column(list, func(h standing) string { return h.url }),
 		postgres.Column(list, func(h standing) bool { return h.failed }),
-		postgres.Column(list, func(h standing) bool { return h.slow }))
+		postgres.Column(list, func(h standing) bool { return h.slow }),
+		postgres.Column(list, func(h standing) time.Duration { return h.pause }))
 	if err != nil {
 		return fmt.Errorf("note how webhooks do: %w", err)
 	}
@@ -170,6 +174,7 @@ func standings(held []result) []standing {
 		}
 		h.slow = h.slow || r.duration >= slowFrom
 		h.gone = h.gone || r.failure == FailureGone
+		h.pause = max(h.pause, min(r.retryAfter, longestPause))
 		h.again = h.failed && (h.again || r.step > 1)
 		byID[h.endpoint] = h
 	}

@@ -239,6 +239,15 @@ func (r *rig) count(t testing.TB, sql string, args ...any) int {
 	return n
 }
 
+func (r *rig) text(t testing.TB, sql string, args ...any) string {
+	t.Helper()
+	var s string
+	if err := r.pool.QueryRow(t.Context(), sql, args...).Scan(&s); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return s
+}
+
 // of reads the deliveries about a command.
 func (r *rig) of(t testing.TB, command uuid.UUID) []webhooks.Delivery {
 	t.Helper()

@@ -20,6 +20,9 @@ func Schedule() []time.Duration {
 const (
 	jitter        = 0.2            // of a wait, either way
 	maxRetryAfter = 24 * time.Hour // a receiver that asks for more gets this
+	// longestPause is how long a receiver that asks for time keeps its other
+	// deliveries waiting.
+	longestPause = 5 * time.Minute
 	// ourWait is the pause after a failure that is ours.
 	ourWait = 5 * time.Minute
 	// failingFor is how long an endpoint may bring nothing but failures before it

@@ -73,7 +73,9 @@ func (s *Store) tendSecrets(ctx context.Context) error {
 	if s.box == nil {
 		return nil
 	}
-	rows, err := s.pool.Query(ctx, `SELECT id, endpoint_id, sealed FROM webhook_secrets`)
+	mark := s.box.Mark()
+	rows, err := s.pool.Query(ctx, `
+		SELECT id, endpoint_id, sealed FROM webhook_secrets WHERE substr(sealed, 1, $1) <> $2`, len(mark), mark)
 	if err != nil {
 		return fmt.Errorf("read webhook secrets: %w", err)
 	}
@@ -86,9 +88,6 @@ func (s *Store) tendSecrets(ctx context.Context) error {
 		return fmt.Errorf("read webhook secrets: %w", err)
 	}
 	for _, k := range list {
-		if s.box.Current(k.Sealed) {
-			continue
-		}
 		value, err := s.box.Open(k.Sealed, place(k.EndpointID, k.ID))
 		if err != nil {
 			s.log.Error("webhook secret cannot be read", "webhook", k.EndpointID, "error", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"executor/internal/egress"
+	"executor/internal/seal"
 	"executor/internal/testkit"
 	"executor/outcome"
 	"executor/webhooks"
@@ -50,7 +51,7 @@ func TestBadReceiversDelayNobody(t *testing.T) {
 	}
 	good.await(t, n)
 	await(t, "every bad receiver has no more than its places", func() bool { return len(stuck.all()) == 2*bad })
-	r.exec(t, `UPDATE webhook_endpoints SET troubled = id <> $1`, e.ID)
+	r.exec(t, `UPDATE webhook_endpoints SET troubled = true, failing_since = now() WHERE id <> $1`, e.ID)
 	for i := range n {
 		r.ended(t, fmt.Sprint("later", i), outcome.StateSuccess)
 	}
@@ -238,7 +239,7 @@ func TestDeathBeforeTheRecord(t *testing.T) {
 	proxy := testkit.NewProxy(t, database)
 	box := newBox(t)
 	sameKey := func(c *webhooks.Config) { c.Box = box }
-	r, dying := newRigOn(t, testkit.Open(t, database), sameKey), newRigOn(t, testkit.Open(t, proxy.URL), sameKey)
+	r, dying := newRigOn(t, testkit.Open(t, database), sameKey), newRigOn(t, testkit.Open(t, proxy.URL+"&application_name=dying"), sameKey)
 	dead := make(chan struct{})
 	to := newReceiver(t, func(n int, _ got, _ http.ResponseWriter, _ *http.Request) {
 		if n == 1 {
@@ -250,6 +251,9 @@ func TestDeathBeforeTheRecord(t *testing.T) {
 	id := r.ended(t, "k", outcome.StateSuccess)
 	dying.engine(t)
 	<-dead
+	await(t, "the server notices", func() bool {
+		return r.count(t, `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'dying' AND datname = current_database()`) == 0
+	})
 	survivor := r.engine(t)
 	if d := r.one(t, id); d.State != webhooks.DeliveryPending || d.Tries != 0 {
 		t.Fatalf("after the death: %+v", d)
@@ -342,6 +346,36 @@ func TestSecretsOfAnotherKey(t *testing.T) {
 	r.engine(t, waits(0, 0))
 	r.exec(t, `UPDATE webhook_deliveries SET next_at = now()`) // minutes pass
 	r.awaitState(t, id, webhooks.DeliveryDelivered)
+}
+
+// TestOlderKeys: what is sealed under an older key signs, and is sealed anew, so
+// that the older key can go.
+func TestOlderKeys(t *testing.T) {
+	t.Parallel()
+	before, after := make([]byte, seal.KeyBytes), make([]byte, seal.KeyBytes)
+	before[0], after[0] = 1, 2
+	keys := func(current []byte, older ...[]byte) func(*webhooks.Config) {
+		box, err := seal.New(current, older...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func(c *webhooks.Config) { c.Box = box }
+	}
+	r := newRig(t, keys(before))
+	to := newReceiver(t, nil)
+	_, secret := r.endpoint(t, to.URL)
+	both := newRigOn(t, r.pool, keys(after, before))
+	mark := r.text(t, `SELECT encode(substr(sealed, 1, 5), 'hex') FROM webhook_secrets`)
+	engine := both.engine(t)
+	await(t, "sealed anew", func() bool {
+		return r.text(t, `SELECT encode(substr(sealed, 1, 5), 'hex') FROM webhook_secrets`) != mark
+	})
+	engine.Stop(t.Context())
+	newRigOn(t, r.pool, keys(after)).engine(t)
+	r.ended(t, "k", outcome.StateSuccess)
+	if err := verify(t, to.await(t, 1)[0], secret); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestAForeignDeployment delivers nothing, and neither does one in doubt.

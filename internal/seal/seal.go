@@ -76,7 +76,7 @@ func derive(key []byte) (id keyID, aead cipher.AEAD, err error) {
 // Seal encrypts. The context names the place where the result is kept, such as
 // "table/row/column": it opens nowhere else.
 func (b *Box) Seal(plain []byte, context string) []byte {
-	head := append([]byte{version}, b.current[:]...)
+	head := b.Mark()
 	bound := additional(head, context)
 	return b.keys[b.current].Seal(head, nil, plain, bound)
 }
@@ -99,10 +99,9 @@ func (b *Box) Open(sealed []byte, context string) ([]byte, error) {
 	return plain, nil
 }
 
-// Current reports whether something is sealed under the current key.
-func (b *Box) Current(sealed []byte) bool {
-	return len(sealed) >= prefix && sealed[0] == version && keyID(sealed[1:prefix]) == b.current
-}
+// Mark is what everything begins with that is sealed under the current key; what
+// begins otherwise is to be sealed anew before an older key can go.
+func (b *Box) Mark() []byte { return append([]byte{version}, b.current[:]...) }
 
 // additional is what the seal covers besides the secret.
 func additional(head []byte, context string) []byte {
