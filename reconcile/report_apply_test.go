@@ -27,6 +27,8 @@ twice,,rejected,100,
 sending,,success,100,
 gone paid,,absent,100,
 settles,,success,100,
+ghost,,pending,100,
+paid slow,,pending,100,
 `
 
 // applicable is a compared report with appliedFile, and the commands by their keys.
@@ -36,6 +38,7 @@ func (r *reportRig) applicable(t testing.TB) (Report, map[string]uuid.UUID) {
 	for key, state := range map[string]outcome.State{
 		"lost": "unresolved", "dead": "unresolved", "slow": "unresolved", "gone": "unresolved", "other": "unresolved", "paid": "success",
 		"never": "cancelled", "same": "success", "twice": "unresolved", "sending": "executing", "gone paid": "success", "settles": "unresolved",
+		"ghost": "rejected", "paid slow": "success",
 	} {
 		ids[key] = r.command(t, arranged{key: key, state: state})
 	}
@@ -73,13 +76,16 @@ func TestReportAppliedSettlesDoubtsAndShowsConflicts(t *testing.T) {
 12 different state:executing/success -> kept
 13 different state:success/absent
 14 different state:unresolved/success -> none
+15 different state:rejected/pending -> conflict
+16 different state:success/pending
 `)
-	if want := (ReportEffects{Settled: 2, Kept: 1, Conflicts: 2, None: 2}); report.Effects != want || report.AppliedAt == nil || report.ApplyAskedBy != "ann" {
+	if want := (ReportEffects{Settled: 2, Kept: 1, Conflicts: 3, None: 2}); report.Effects != want || report.AppliedAt == nil || report.ApplyAskedBy != "ann" {
 		t.Errorf("got %+v, want %+v", report, want)
 	}
 	for key, want := range map[string]outcome.State{
 		"lost": "success", "dead": "rejected", "slow": "unresolved", "gone": "unresolved", "other": "unresolved", "paid": "success",
 		"never": "cancelled", "same": "success", "twice": "unresolved", "sending": "executing", "gone paid": "success", "settles": "success",
+		"ghost": "rejected", "paid slow": "success",
 	} {
 		if got := r.state(t, ids[key]); got != want {
 			t.Errorf("%s is %s, want %s", key, got, want)
@@ -120,8 +126,8 @@ func (r *reportRig) checkEvidence(t *testing.T, report Report, ids map[string]uu
 	if c.Outcome.DecidedBy != outcome.DecidedByReport || c.Outcome.Rejection == nil || c.Outcome.Rejection.Message != "no funds" {
 		t.Errorf("the outcome is %+v", c.Outcome)
 	}
-	if n := r.count(t, `SELECT count(*) FROM events WHERE type IN ('command.success', 'command.rejected', 'command.conflict')`); n != 5 {
-		t.Errorf("%d events, want 5", n)
+	if n := r.count(t, `SELECT count(*) FROM events WHERE type IN ('command.success', 'command.rejected', 'command.conflict')`); n != 6 {
+		t.Errorf("%d events, want 6", n)
 	}
 	if n := r.count(t, `SELECT count(*) FROM audit WHERE subject = $1 AND action = 'report.upload'`, report.ID.String()); n != 1 {
 		t.Errorf("%d audit entries of the upload", n)

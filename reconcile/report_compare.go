@@ -77,11 +77,11 @@ func (s *Store) verdictsOn(ctx context.Context, tx commands.Tx, r heldReport, se
 		return nil, err
 	}
 	verdicts := make([]verdict, len(lines))
-	var named []uuid.UUID
+	var named []reportCandidate
 	for i, l := range lines {
 		verdicts[i] = about(l, candidates[l.Number])
 		if c := verdicts[i].Command; c != nil {
-			named = append(named, c.ID)
+			named = append(named, *c)
 		}
 	}
 	first, err := firstLines(ctx, tx, r, named)
@@ -135,7 +135,8 @@ func findCandidates(ctx context.Context, tx commands.Tx, r heldReport, lines []r
 				SELECT command_id FROM lookups WHERE tenant = $1 AND reference = l.reference AND reference <> '') f
 			WHERE l.reference <> ''
 		)
-		SELECT f.number, c.id, c.state, coalesce(c.finalized_at, c.created_at), coalesce(c.outcome->>'reference', '')
+		SELECT f.number, c.id, c.state, coalesce(c.finalized_at, c.created_at), coalesce(c.outcome->>'reference', ''),
+			c.operation, c.profile_version
 		FROM found f CROSS JOIN LATERAL (
 			SELECT * FROM commands WHERE id = f.id AND tenant = $1 AND upstream_id = $2 AND ($3 = '' OR operation = $3) OFFSET 0) c
 		ORDER BY f.number, c.id`,
@@ -170,15 +171,15 @@ func keyAsID(l reportLine) *uuid.UUID {
 
 // firstLines finds which of the commands an earlier line was about that could be
 // read.
-func firstLines(ctx context.Context, tx commands.Tx, r heldReport, ids []uuid.UUID) (map[uuid.UUID]int, error) {
+func firstLines(ctx context.Context, tx commands.Tx, r heldReport, named []reportCandidate) (map[uuid.UUID]int, error) {
 	rows, err := tx.Query(ctx, `
 		SELECT named.id, i.number FROM unnest($2::uuid[]) AS named(id) CROSS JOIN LATERAL (
 			SELECT number FROM report_items
-			WHERE report_id = $1 AND command_id = named.id AND duplicate_of IS NULL AND kind <> 'unreadable' OFFSET 0) i`, r.ID, ids)
+			WHERE report_id = $1 AND command_id = named.id AND duplicate_of IS NULL AND kind <> 'unreadable' OFFSET 0) i`, r.ID, idsOf(named))
 	if err != nil {
 		return nil, fmt.Errorf("read items of settlement report %s: %w", r.ID, err)
 	}
-	first := make(map[uuid.UUID]int, len(ids))
+	first := make(map[uuid.UUID]int, len(named))
 	var (
 		id     uuid.UUID
 		number int
@@ -191,6 +192,10 @@ func firstLines(ctx context.Context, tx commands.Tx, r heldReport, ids []uuid.UU
 		return nil, fmt.Errorf("read items of settlement report %s: %w", r.ID, err)
 	}
 	return first, nil
+}
+
+func idsOf(named []reportCandidate) []uuid.UUID {
+	return postgres.Column(named, func(c reportCandidate) uuid.UUID { return c.ID })
 }
 
 func insertItems(ctx context.Context, tx commands.Tx, r heldReport, lines []reportLine, verdicts []verdict) error {

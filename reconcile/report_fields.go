@@ -38,9 +38,9 @@ func (f *commandFields) hide(differences []Difference) {
 
 // fieldsOf reads what commands have in the compared fields. One body is in memory
 // at a time: they can be large.
-func (s *Store) fieldsOf(ctx context.Context, tx commands.Tx, r heldReport, compare []Comparison, ids []uuid.UUID) (map[uuid.UUID]*commandFields, error) {
-	fields := make(map[uuid.UUID]*commandFields, len(ids))
-	if len(compare) == 0 || len(ids) == 0 {
+func (s *Store) fieldsOf(ctx context.Context, tx commands.Tx, r heldReport, compare []Comparison, named []reportCandidate) (map[uuid.UUID]*commandFields, error) {
+	fields := make(map[uuid.UUID]*commandFields, len(named))
+	if len(compare) == 0 || len(named) == 0 {
 		return fields, nil
 	}
 	reader, err := newFieldReader(s, r, compare)
@@ -48,17 +48,23 @@ func (s *Store) fieldsOf(ctx context.Context, tx commands.Tx, r heldReport, comp
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT q.command_id, c.operation, c.profile_version, q.content_type, q.metadata, CASE WHEN $2 THEN q.body END
-		FROM command_requests q JOIN commands c ON c.id = q.command_id WHERE q.command_id = ANY ($1)`, ids, len(reader.paths) > 0)
+		SELECT q.* FROM unnest($1::uuid[]) AS named(id) CROSS JOIN LATERAL (
+			SELECT command_id, content_type, metadata, CASE WHEN $2 THEN body END
+			FROM command_requests WHERE command_id = named.id OFFSET 0) q`, idsOf(named), len(reader.paths) > 0)
 	if err != nil {
 		return nil, fmt.Errorf("read requests of settlement report %s: %w", r.ID, err)
 	}
 	defer rows.Close()
+	byID := make(map[uuid.UUID]reportCandidate, len(named))
+	for _, c := range named {
+		byID[c.ID] = c
+	}
 	for rows.Next() {
 		var q requestRow
-		if err := rows.Scan(&q.id, &q.operation, &q.version, &q.contentType, &q.metadata, &q.body); err != nil {
+		if err := rows.Scan(&q.id, &q.contentType, &q.metadata, &q.body); err != nil {
 			return nil, fmt.Errorf("read requests of settlement report %s: %w", r.ID, err)
 		}
+		q.command = byID[q.id]
 		if fields[q.id], err = reader.read(ctx, q); err != nil {
 			return nil, err
 		}
@@ -71,8 +77,7 @@ func (s *Store) fieldsOf(ctx context.Context, tx commands.Tx, r heldReport, comp
 
 type requestRow struct {
 	id          uuid.UUID
-	operation   string
-	version     int
+	command     reportCandidate
 	contentType string
 	metadata    map[string]string
 	body        []byte
@@ -128,7 +133,7 @@ func (f *fieldReader) hidden(ctx context.Context, q requestRow, clear []*fieldTe
 	if len(f.paths) == 0 {
 		return nil, nil
 	}
-	op, err := f.store.commands.Operation(ctx, f.report.UpstreamID, q.version, q.operation)
+	op, err := f.store.commands.Operation(ctx, f.report.UpstreamID, q.command.Version, q.command.Operation)
 	var unreadable *upstreams.ParseError
 	if errors.As(err, &unreadable) {
 		return f.all(), nil // nobody can say what may be shown

@@ -29,6 +29,7 @@ type reportJob struct {
 	ID       uuid.UUID
 	Tenant   string
 	Upstream string
+	State    ReportState // while it is claimed
 	Claim    uuid.UUID
 }
 
@@ -62,7 +63,7 @@ func (s *Store) claimReports(ctx context.Context, busy map[string]int, _ int) ([
 			SELECT id FROM reports
 			WHERE next_at <= now() AND (claimed_until IS NULL OR claimed_until < now()) AND tenant <> ALL ($1)
 			ORDER BY next_at LIMIT 1 FOR UPDATE SKIP LOCKED)
-		RETURNING id, tenant, upstream, claim`, tenants, reportClaim)
+		RETURNING id, tenant, upstream, state, claim`, tenants, reportClaim)
 	if err != nil {
 		return nil, fmt.Errorf("claim settlement reports: %w", err)
 	}
@@ -92,9 +93,11 @@ func (s *Store) workOnReport(ctx context.Context, job reportJob) {
 
 // reportStep does the next piece of work. It tells whether there is more.
 func (s *Store) reportStep(ctx context.Context, job reportJob) (more bool, err error) {
-	reportOnly, err := s.reportOnly(ctx, job.Tenant, job.Upstream)
-	if err != nil {
-		return false, err
+	reportOnly := false
+	if job.State == ReportApplying {
+		if reportOnly, err = s.reportOnly(ctx, job.Tenant, job.Upstream); err != nil {
+			return false, err
+		}
 	}
 	var moved []commands.Moved
 	err = s.commands.Commit(ctx, func(ctx context.Context, tx commands.Tx) error {

@@ -17,6 +17,8 @@ type reportCandidate struct {
 	State     outcome.State
 	Since     time.Time // it has been as it is, or was accepted
 	Reference string    // of its outcome
+	Operation string
+	Version   int // of its profile
 }
 
 // verdict is what the comparison says of one line.
@@ -57,8 +59,7 @@ func oneCommand(candidates []reportCandidate) verdict {
 }
 
 // weigh compares a line with the command that it is about. A line whose fields
-// differ is no evidence about the command, whatever its state says; and a state
-// that is not conclusive never is.
+// differ is no evidence about the command, whatever its state says.
 func (v *verdict) weigh(l reportLine, compare []Comparison, ours []*fieldText, settled time.Time) {
 	c := v.Command
 	stateDiffers := !sameMeaning(c.State, l.Finding)
@@ -82,7 +83,7 @@ func (v *verdict) weigh(l reportLine, compare []Comparison, ours []*fieldText, s
 		v.Kind = ReportTooYoung
 	default:
 		v.Kind = ReportDifferent
-		v.Evidence = stateDiffers && len(v.Differences) == 1 && conclusive(l.Finding)
+		v.Evidence = stateDiffers && len(v.Differences) == 1 && tells(c.State, l.Finding)
 	}
 }
 
@@ -101,10 +102,18 @@ func sameMeaning(state outcome.State, f outcome.Finding) bool {
 	}
 }
 
-// conclusive: what is not there in a report may come yet, and what is pending
-// moves nothing.
-func conclusive(f outcome.Finding) bool {
-	return f == outcome.FindingApplied || f == outcome.FindingRefused
+// tells reports whether a differing state is evidence. That something is not in
+// the upstream's books is none: it may come yet. What is pending moves nothing, and
+// yet it is there, which contradicts that it was refused or never arrived.
+func tells(state outcome.State, f outcome.Finding) bool {
+	switch f {
+	case outcome.FindingApplied, outcome.FindingRefused:
+		return true
+	case outcome.FindingPending:
+		return state == outcome.StateRejected || state == outcome.StateCancelled
+	default:
+		return false
+	}
 }
 
 func shown(v *fieldText) string {
