@@ -56,8 +56,8 @@ func (s *Store) claimDue(ctx context.Context, rooms []room, bound time.Duration,
 	return list, nil
 }
 
-// errLost: the claim has ended, or the command is settled.
-var errLost = errors.New("the claim is lost")
+// errLost: the claim has ended, the command is settled, or the process stops.
+var errLost = errors.New("the round was given up before all was asked")
 
 // hold is a claim as this process sees it: it ends here no later than in the
 // database.

@@ -154,6 +154,52 @@ func TestAProcessThatDiesBetweenQuestionAndRecord(t *testing.T) {
 	}
 }
 
+// TestAProcessThatStops puts on record what is answered meanwhile.
+func TestAProcessThatStops(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	up := newHeld(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, done) })
+	r.apply(t, profileFor(up.URL, patient(often), ""))
+	id := r.unresolved(t, "k1", lost)
+	engine := r.start(t)
+	up.wait(t)
+	stopped := make(chan struct{})
+	go func() {
+		engine.Stop(context.Background())
+		close(stopped)
+	}()
+	close(up.release)
+	select {
+	case <-stopped:
+	case <-time.After(patience):
+		t.Fatal("it does not stop")
+	}
+	if c := r.get(t, id); c.State != outcome.StateSuccess {
+		t.Errorf("the command is %s", c.State)
+	}
+}
+
+// TestAProcessThatStopsWaitsForNoRate: a question that would have to wait for long
+// is left to another process.
+func TestAProcessThatStopsWaitsForNoRate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	up := newServer(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, 404, `{}`) })
+	r.apply(t, profileFor(up.URL, threeWays, "limits: {lookups: {rate: {per_second: 0.001, burst: 1}}}"))
+	id := r.unresolved(t, "k1", ending{evidence: outcome.EvidenceResponseReceived, answer: outcome.AnswerUnclear, status: 500, reference: "ch_9"})
+	engine := r.start(t)
+	eventually(t, "a wait for the rate", func() bool {
+		return r.count(t, `SELECT count(*) FROM doubts WHERE claimed_until > now() + interval '10 minutes'`) == 1
+	})
+	engine.Stop(context.Background())
+	if got := r.findings(t, id); got != "absent unknown" {
+		t.Errorf("lookups found %s", got)
+	}
+	if n := r.count(t, `SELECT count(*) FROM doubts WHERE claim IS NULL AND next_at IS NOT NULL AND unknown = 1`); n != 1 {
+		t.Error("the next round is not planned")
+	}
+}
+
 // TestAPersonDecidesWhileALookupIsUnderWay: what it found against that is a
 // conflict, and what agrees is kept in silence.
 func TestAPersonDecidesWhileALookupIsUnderWay(t *testing.T) {
