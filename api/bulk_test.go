@@ -79,9 +79,10 @@ func TestBulkNamesPlaces(t *testing.T) {
 		whole(`"expected_count":-1,"dry_run":1`):                        {"/expected_count", "/dry_run"},
 		whole(`"expected_count":"2"`):                                   {"/expected_count"},
 		whole(`"expected_count":2.5,"reference":"x"`):                   {"/expected_count", "/reference"},
-		strings.Replace(whole(`"absent":null`), `{"kind":["conflict"]}`, `{"kind":["a"],"evidence":"b","x":1}`, 1):   {"/filter/kind/0", "/filter/evidence", "/filter/x"},
-		strings.Replace(whole(`"absent":null`), `{"kind":["conflict"]}`, `{"older_than":"1","metadata":{"a":1}}`, 1): {"/filter/older_than", "/filter/metadata/a"},
-		strings.Replace(whole(`"absent":null`), `{"kind":["conflict"]}`, `{"assignee":7,"reason":[""]}`, 1):          {"/filter/assignee", "/filter/reason/0"},
+		strings.Replace(whole(`"absent":null`), `{"kind":["conflict"]}`, `{"kind":["a"],"evidence":"b","x":1}`, 1):             {"/filter/kind/0", "/filter/evidence", "/filter/x"},
+		strings.Replace(whole(`"absent":null`), `{"kind":["conflict"]}`, `{"older_than":"1","metadata":{"a":1}}`, 1):           {"/filter/older_than", "/filter/metadata/a"},
+		strings.Replace(whole(`"absent":null`), `{"kind":["conflict"]}`, `{"assignee":7,"reason":[""]}`, 1):                    {"/filter/assignee", "/filter/reason/0"},
+		strings.Replace(whole(`"absent":null`), `["conflict"]`, `[`+strings.Repeat(`"conflict",`, maxList+1)+`"conflict"]`, 1): {"/filter/kind/100"},
 	} {
 		p := g.do("POST", "/v1/reviews/bulk", sending(body)).want(422).problem(ProblemCodeInvalidRequest)
 		if got := pointers(p); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(places))) {

@@ -162,21 +162,25 @@ func listMember(name string, into *[]string, item func(f *form) (string, bool, e
 			return f.fields.here(f.r, "type", "This field is an array.")
 		}
 		*into = []string{}
-		err := f.r.array(func(i int) error {
+		return f.r.array(func(i int) error {
 			if i >= maxList {
-				return f.r.skip()
+				return f.surplus(i)
 			}
 			value, ok, err := item(f)
 			if ok {
 				*into = append(*into, value)
 			}
-			if i == maxList-1 && len(*into) == maxList {
-				f.complain("too_many", "This field has less than %d items.", maxList)
-			}
 			return err
 		})
-		return err
 	}}
+}
+
+// surplus reads past an item that is too many, and complains of the first.
+func (f *form) surplus(i int) error {
+	if i == maxList {
+		f.complain("too_many", "This field has %d items at most.", maxList)
+	}
+	return f.r.skip()
 }
 
 // flagMember is true or false.
