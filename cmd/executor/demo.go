@@ -26,6 +26,8 @@ type scene struct {
 	trouble   string // for the simulated upstream
 	want      client.State
 	moral     string
+	settles   client.State // what it is found to be afterwards; "" = that was all
+	after     string
 }
 
 func scenes() []scene {
@@ -34,16 +36,21 @@ func scenes() []scene {
 		{"success", "A payment of 100. The upstream books it, then drops the connection: the answer is lost.\n" +
 			"Its contract says that it remembers keys, so the same bytes are sent again under the same key.",
 			"demo-success", "create_payment", account, troubleLostAnswer, client.StateSuccess,
-			"Two requests, one payment. A timeout was not taken for a failure, and not for a success either."},
+			"Two requests, one payment. A timeout was not taken for a failure, and not for a success either.", "", ""},
 		{"rejected", "A payment that the upstream refuses with a 422.",
 			"demo-rejected", "create_payment", account, troubleRefuse, client.StateRejected,
-			"It answered, and its contract says that nothing was done. Asking again is pointless."},
+			"It answered, and its contract says that nothing was done. Asking again is pointless.", "", ""},
 		{"unresolved", "A charge at an operation that knows no keys. The upstream charges the card and drops the connection.",
 			"demo-unresolved", "charge_card", nil, troubleDoubt, client.StateUnresolved,
-			"The card was charged. Nobody here can know that, so nothing is sent again and nothing is called failed."},
+			"The card was charged. Nobody here can know that, so nothing is sent again and nothing is called failed.", "", ""},
+		{"settled", "A transfer. Its answer is lost too, and the upstream does not say how long it remembers a key.\n" +
+			"But it can be asked, and is: by the key of the transfer, with a request that does nothing.",
+			"demo-settled", "send_transfer", account, troubleDoubt, client.StateUnresolved,
+			"Unresolved is what the caller is told at once. Then the lookup:",
+			client.StateSuccess, "The same command, one request, one payment: the first outcome was recovered, not made again."},
 		{"cancelled", "A payment at an upstream that is too busy, until the attempts are used up.",
 			"demo-cancelled", "create_payment", account, troubleBusy, client.StateCancelled,
-			"It said each time that nothing was done, so this is no failure in doubt: it is safe to submit again."},
+			"It said each time that nothing was done, so this is no failure in doubt: it is safe to submit again.", "", ""},
 	}
 }
 
@@ -114,6 +121,39 @@ func perform(ctx context.Context, w io.Writer, d *dev, c *client.Client, s scene
 	fmt.Fprintf(w, "upstream  %s\n\n%s\n", whatItSaw(d.sim, command), s.moral)
 	if command.State != s.want {
 		return command, fmt.Errorf("command %s ended %s, not %s", command.ID, command.State, s.want)
+	}
+	if s.settles == "" {
+		return command, nil
+	}
+	return settle(ctx, w, d, c, s, command)
+}
+
+// settle waits until the doubt about a command is gone, and shows how.
+func settle(ctx context.Context, w io.Writer, d *dev, c *client.Client, s scene, command client.Command) (client.Command, error) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for command.State == client.StateUnresolved {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return command, ctx.Err()
+		}
+		var err error
+		if command, err = c.Get(ctx, command.ID); err != nil {
+			return command, err
+		}
+	}
+	lookups, err := c.Lookups(ctx, command.ID)
+	if err != nil {
+		return command, err
+	}
+	fmt.Fprintln(w)
+	if err := printLookups(w, lookups.Data); err != nil {
+		return command, err
+	}
+	fmt.Fprintf(w, "\nstate     %s: %s\nupstream  %s\n\n%s\n", command.State, meaning(command), whatItSaw(d.sim, command), s.after)
+	if command.State != s.settles {
+		return command, fmt.Errorf("command %s settled as %s, not %s", command.ID, command.State, s.settles)
 	}
 	return command, nil
 }

@@ -56,12 +56,18 @@ export EXECUTOR_URL=%s EXECUTOR_API_KEY=%s
 # unresolved: the answer is lost, and this upstream offers no key. Sending again could charge twice, so nothing is sent
 %s
 
+# unresolved and settled a moment later: nothing is sent again here either, but this upstream can be asked
+%s
+
 # cancelled: the upstream is too busy until the attempts are used up. Nothing was done, it is safe to submit again
 %s
 
 # what became of them, and the account of one with every attempt
 %s list
 %s get --key order-1
+
+# what waits for a person: the charge, which nobody here can look up ("%s resolve --help" decides it)
+%s reviews
 
 # what the upstream saw: two requests and one effect
 curl -s "%s/_ledger/effects?key=order-1"; echo
@@ -77,8 +83,9 @@ export EXECUTOR_DATABASE_URL='%s' EXECUTOR_DEPLOYMENT_ID=%s
 		submit("create_payment", troubleLostAnswer, pay+" --key order-1"),
 		submit("create_payment", troubleRefuse, pay),
 		submit("charge_card", troubleDoubt, ""),
+		submit("send_transfer", troubleDoubt, pay+" --key transfer-1"),
 		submit("create_payment", troubleBusy, pay),
-		program, program, d.simURL, program, d.server.URL, devDeployment, program)
+		program, program, program, program, d.simURL, program, d.server.URL, devDeployment, program)
 	if strings.HasPrefix(program, "go run") {
 		fmt.Fprintf(w, `
 The exit code tells the state (%s submit --help); "go run" prints it and ends with 1 itself.
