@@ -49,15 +49,20 @@ func field(pointer, code, format string, args ...any) upstreams.FieldError {
 func (r *Resolution) check(a Action) []upstreams.FieldError {
 	r.Reference, r.Code, r.Message = strings.TrimSpace(r.Reference), strings.TrimSpace(r.Code), strings.TrimSpace(r.Message)
 	var fields []upstreams.FieldError
-	switch {
-	case !r.State.Absorbing():
+	if !r.State.Absorbing() {
 		fields = append(fields, field("/state", "not_a_settled_state", "A command is settled as success, rejected or cancelled, not as %q.", r.State))
-	case r.State == outcome.StateSuccess && r.Reference == "" && strings.TrimSpace(a.EvidenceReference) == "":
-		fields = append(fields, field("/evidence_reference", "missing", "A success needs the upstream's reference, or a reference to your evidence."))
 	}
 	fields = append(fields, checkLine("/reference", r.Reference, maxReference)...)
 	fields = append(fields, checkLine("/code", r.Code, maxName)...)
 	return append(fields, checkPrintable("/message", r.Message, maxReason)...)
+}
+
+// checkProof: a success has something to find it by.
+func (r Resolution) checkProof(a Action) []upstreams.FieldError {
+	if r.State == outcome.StateSuccess && r.Reference == "" && strings.TrimSpace(a.EvidenceReference) == "" {
+		return []upstreams.FieldError{field("/evidence_reference", "missing", "A success needs the upstream's reference, or a reference to your evidence.")}
+	}
+	return nil
 }
 
 // checkAbsent: that nothing has arrived is a finding, and a finding has evidence.

@@ -289,8 +289,17 @@ func TestCorrect(t *testing.T) {
 			}
 			id := d.disputed(t, from)
 			before := d.get(t, id)
-			if err := d.store.Correct(t.Context(), d.by(t, id), reconcile.Resolution{State: to, Reference: "pay_5"}); err != nil {
-				t.Fatal(err)
+			a := d.by(t, id)
+			a.EvidenceReference = ""
+			needs := code(d.store.Correct(t.Context(), a, reconcile.Resolution{State: to}))
+			if (needs == "invalid /evidence_reference") != (to == outcome.StateSuccess && from != to) {
+				t.Errorf("from %s to %s without evidence: %s", from, to, needs)
+			}
+			if needs != "done" {
+				a.EvidenceReference = "T-3"
+				if err := d.store.Correct(t.Context(), a, reconcile.Resolution{State: to}); err != nil {
+					t.Fatal(err)
+				}
 			}
 			c := d.get(t, id)
 			deed, events := "command.correct", 1

@@ -262,7 +262,7 @@ func TestABulkItemThatAlwaysFails(t *testing.T) {
 // TestBulkIsFair: a tenant with many items does not hold up another with one.
 func TestBulkIsFair(t *testing.T) {
 	d := newDesk(t)
-	d.crowd(t, 3000)
+	d.crowd(t, 3000, 0)
 	crowd := rejectTransfers()
 	crowd.Action, crowd.Filter = reconcile.ActionNote, reconcile.ReviewFilter{Upstream: "up"}
 	if b, err := d.store.StartBulk(t.Context(), crowd); err != nil || b.Count != 3000 {
@@ -295,7 +295,7 @@ func TestBulkIsFair(t *testing.T) {
 // TestBulkHasABound: more than one action takes is refused with the number.
 func TestBulkHasABound(t *testing.T) {
 	d := newDesk(t)
-	d.crowd(t, reconcile.MaxBulk+5)
+	d.crowd(t, reconcile.MaxBulk+5, 0)
 	for _, dry := range []bool{true, false} {
 		r := rejectTransfers()
 		r.DryRun = dry

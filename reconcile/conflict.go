@@ -57,11 +57,13 @@ func (s *Store) Correct(ctx context.Context, a Action, r Resolution) error {
 	}
 	return s.act(ctx, a, func(ctx context.Context, tx commands.Tx, st standing) (deed, error) {
 		d := deed{action: ActionCorrect, details: map[string]any{"resolution": r, "conflicts": st.doubt.Conflicts}}
-		if r.State == st.command.State {
-			d.action = ActionDismiss
-		}
 		if refused := st.mayCorrect(r.State); refused != nil {
 			return d, refused
+		}
+		if r.State == st.command.State {
+			d.action = ActionDismiss
+		} else if err := invalidIf(r.checkProof(a)); err != nil {
+			return d, err
 		}
 		if err := closeConflicts(ctx, tx, st.command); err != nil {
 			return d, err

@@ -46,7 +46,7 @@ func TestReviewPlan(t *testing.T) {
 	heard := &queueStatement{}
 	pool := tracedPool(t, heard)
 	d := newDeskOn(t, pool)
-	d.crowd(t, 5000)
+	d.crowd(t, 3000, 12000)
 	page, cursor, err := d.store.Reviews(t.Context(), reconcile.ReviewFilter{Tenant: tenant, Limit: 100})
 	if err != nil || len(page) != 100 {
 		t.Fatal(len(page), err)

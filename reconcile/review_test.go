@@ -147,9 +147,9 @@ func TestReviewFilters(t *testing.T) {
 	}
 }
 
-// crowd puts as many doubts into the queue, many of one moment, and four times
-// as many that are settled and older.
-func (d desk) crowd(t testing.TB, n int) {
+// crowd puts doubts into the queue, many of one moment, and beside it some that are
+// settled and older.
+func (d desk) crowd(t testing.TB, n, settled int) {
 	t.Helper()
 	d.exec(t, `
 		INSERT INTO commands (id, tenant, idempotency_key, upstream_id, operation, profile_version, state, created_at, deadline, outcome, phase, attempts)
@@ -157,7 +157,7 @@ func (d desk) crowd(t testing.TB, n int) {
 			CASE WHEN i > $1 THEN 'success' ELSE 'unresolved' END, now() - i * interval '1 second', now(),
 			json_build_object('state', CASE WHEN i > $1 THEN 'success' ELSE 'unresolved' END, 'reason', 'no_response', 'decided_at', now()),
 			CASE WHEN i > $1 THEN NULL ELSE 'review' END, 1
-		FROM generate_series(1, 5 * $1) i`, n)
+		FROM generate_series(1, $1::int + $2::int) i`, n, settled)
 	d.exec(t, `
 		INSERT INTO command_requests (command_id, tenant, method, path, headers, body, body_kind, content_type, key_in, key_name, wire_key, params, field_hashes, metadata, submitted_by)
 		SELECT id, tenant, 'POST', '/', '[]', '', 'replayable', '', '', '', '', '{}', '', json_build_object('amount', substr(idempotency_key, 6)), 'test'
@@ -178,7 +178,7 @@ func (d desk) crowd(t testing.TB, n int) {
 // came at one moment and while the queue changes.
 func TestReviewPages(t *testing.T) {
 	d := newDesk(t)
-	d.crowd(t, 3000)
+	d.crowd(t, 3000, 3000)
 	conflicts := map[uuid.UUID]bool{}
 	for range 3 {
 		id := d.disputed(t, outcome.StateSuccess)

@@ -1,0 +1,167 @@
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"executor/commands"
+	"executor/internal/audit"
+)
+
+// StartBulk begins to do one thing to everything that the filter finds now, or in a
+// dry run says what that is. Each command is left alone if it has moved on since.
+// The same request under the same id is the same bulk action.
+func (s *Store) StartBulk(ctx context.Context, r BulkRequest) (Bulk, error) {
+	r.Filter.Tenant, r.Filter.Cursor, r.Filter.Limit = r.Tenant, "", 0
+	o, err := r.order()
+	if err != nil {
+		return Bulk{}, err
+	}
+	if r.DryRun {
+		return s.previewBulk(ctx, r, o)
+	}
+	err = s.transact(ctx, func(ctx context.Context, tx commands.Tx) error { return s.startBulk(ctx, tx, r, o) })
+	if err != nil {
+		return Bulk{}, err
+	}
+	return s.Bulk(ctx, r.Tenant, r.ID)
+}
+
+// startBulk settles which commands it is for. Whoever asks under an id that is
+// taken waits for the one who came first.
+func (s *Store) startBulk(ctx context.Context, tx commands.Tx, r BulkRequest, o bulkOrder) error {
+	tag, err := tx.Exec(ctx, `
+		INSERT INTO bulk_actions (tenant, id, action, actor, request, created_at) VALUES ($1, $2, $3, $4, $5, now())
+		ON CONFLICT (tenant, id) DO NOTHING`, r.Tenant, r.ID, r.Action, r.Actor, jsonText(o))
+	if err != nil {
+		return fmt.Errorf("start bulk action %s: %w", r.ID, err)
+	}
+	if tag.RowsAffected() == 0 {
+		return sameBulk(ctx, tx, r, o)
+	}
+	count, err := s.selectItems(ctx, tx, r)
+	if err != nil {
+		return err
+	}
+	if err := r.accepts(count); err != nil {
+		return err
+	}
+	return audit.Record(ctx, tx, audit.Entry{
+		Tenant: r.Tenant, Actor: r.Actor, Action: "bulk.start", Subject: "bulk action " + r.ID.String(), Reason: o.Reason,
+		EvidenceReference: o.EvidenceReference, Details: map[string]any{"order": o, "count": count},
+	})
+}
+
+// sameBulk refuses another request under the id of an earlier one.
+func sameBulk(ctx context.Context, tx commands.Tx, r BulkRequest, o bulkOrder) error {
+	var stored string
+	err := tx.QueryRow(ctx, `SELECT request::text FROM bulk_actions WHERE tenant = $1 AND id = $2`, r.Tenant, r.ID).Scan(&stored)
+	if err != nil {
+		return fmt.Errorf("read bulk action %s: %w", r.ID, err)
+	}
+	if stored != jsonText(o) {
+		return &Refused{Code: RefusedIDReused, Detail: "Another bulk action was started under this id. Use a new id for a new action."}
+	}
+	return nil
+}
+
+// selectItems writes down the commands as of this moment and counts them.
+func (s *Store) selectItems(ctx context.Context, tx commands.Tx, r BulkRequest) (int, error) {
+	sql, args, err := r.Filter.statement(MaxBulk + 1)
+	if err != nil {
+		return 0, err
+	}
+	n := len(args) + 1 // args begin with the tenant
+	tag, err := tx.Exec(ctx, fmt.Sprintf(`
+		INSERT INTO bulk_items (tenant, bulk_id, number, command_id, version, next_at)
+		SELECT $1, $%d, row_number() OVER (ORDER BY since, command_id), command_id, version, now() FROM (%s) found`, n, sql),
+		append(args, r.ID)...)
+	if err != nil {
+		return 0, fmt.Errorf("select the commands of bulk action %s: %w", r.ID, err)
+	}
+	if tag.RowsAffected() > MaxBulk {
+		return s.countQueue(ctx, tx, r.Filter)
+	}
+	return int(tag.RowsAffected()), nil
+}
+
+func (s *Store) countQueue(ctx context.Context, tx commands.Tx, f ReviewFilter) (count int, err error) {
+	sql, args, err := f.statement(everything)
+	if err != nil {
+		return 0, err
+	}
+	if err := tx.QueryRow(ctx, `SELECT count(*) FROM (`+sql+`) found`, args...).Scan(&count); err != nil {
+		return 0, fmt.Errorf("count the review queue: %w", err)
+	}
+	return count, nil
+}
+
+// everything is a limit that limits nothing.
+const everything = 1 << 31
+
+// accepts refuses a number of commands that nobody can have meant.
+func (r BulkRequest) accepts(count int) error {
+	switch {
+	case count > MaxBulk:
+		return &Refused{Code: RefusedTooMany, Count: count, Detail: fmt.Sprintf("The filter finds %d commands; one bulk action takes %d. Narrow the filter.", count, MaxBulk)}
+	case r.ExpectedCount != nil && *r.ExpectedCount != count:
+		return &Refused{Code: RefusedCountDiffers, Count: count, Detail: fmt.Sprintf("The filter finds %d commands now, not %d. Look at them again.", count, *r.ExpectedCount)}
+	default:
+		return nil
+	}
+}
+
+// sampleSize is how many commands a dry run names.
+const sampleSize = 20
+
+// previewBulk says what a bulk action would be done to, and what of it would be
+// refused as things stand.
+func (s *Store) previewBulk(ctx context.Context, r BulkRequest, o bulkOrder) (Bulk, error) {
+	found, err := s.queue(ctx, s.pool, r.Filter, everything)
+	if err != nil {
+		return Bulk{}, err
+	}
+	if err := r.accepts(len(found)); err != nil {
+		return Bulk{}, err
+	}
+	b := Bulk{ID: r.ID, Action: r.Action, Actor: r.Actor, Reason: o.Reason, Problems: map[string]int{}}
+	for part := range slices.Chunk(found, 500) {
+		ids := make([]uuid.UUID, len(part))
+		for i, q := range part {
+			ids[i] = q.CommandID
+		}
+		standings, err := s.standings(ctx, s.pool, ids)
+		if err != nil {
+			return Bulk{}, unavailable("read what may be done about commands", err)
+		}
+		for _, id := range ids {
+			item := BulkItem{Command: id, Result: BulkPending}
+			if refused := o.refusal(standings[id]); refused != nil {
+				item.Result, item.Problem, item.Detail = BulkRefused, refused.Code, refused.Detail
+			}
+			b.Items = append(b.Items, item)
+		}
+	}
+	b.sum()
+	b.Items, b.Sample, b.State = nil, b.Items[:min(sampleSize, len(b.Items))], BulkStatePreview
+	return b, nil
+}
+
+// refusal says why the action would be refused for a command.
+func (o bulkOrder) refusal(st standing) *Refused {
+	switch o.Action {
+	case ActionResolve:
+		return st.mayResolve()
+	case ActionLookup:
+		return st.mayLookUp()
+	case ActionResend:
+		return st.mayResend(o.Absent)
+	case ActionAssign:
+		return st.mayAssign()
+	default:
+		return nil
+	}
+}
