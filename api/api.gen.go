@@ -707,8 +707,8 @@ type BulkRequest struct {
 	// Message To resolve as rejected.
 	Message *string `json:"message,omitempty"`
 
-	// Reason The text of a note.
-	Reason string `json:"reason"`
+	// Reason Required unless it is a dry run; the text of a note.
+	Reason *string `json:"reason,omitempty"`
 
 	// State Required to resolve.
 	State *BulkRequestState `json:"state,omitempty"`

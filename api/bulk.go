@@ -58,7 +58,7 @@ func decodeBulk(src []byte) (reconcile.BulkRequest, error) {
 		idMember("id", &b.ID),
 		required(wordMember("action", &b.Action, reconcile.BulkActions()...)),
 		required(filterMember(&b.Filter)),
-		required(textMember("reason", &b.Reason, maxWhy)),
+		textMember("reason", &b.Reason, maxWhy),
 		textMember("evidence_reference", &b.EvidenceReference, maxReference),
 		wordMember("state", &b.Resolution.State, settledStates()...),
 		textMember("code", &b.Resolution.Code, maxShort),
@@ -70,6 +70,9 @@ func decodeBulk(src []byte) (reconcile.BulkRequest, error) {
 	)
 	if err != nil {
 		return b, err
+	}
+	if b.DryRun && b.Reason == "" {
+		b.Reason = "dry run" // of which nothing is kept
 	}
 	return b, checkBulk(b).err()
 }
@@ -93,6 +96,9 @@ func checkBulk(b reconcile.BulkRequest) *complaints {
 	}
 	if b.ID == uuid.Nil && !b.DryRun {
 		c.add("/id", "required", "Choose an id: under it the action is started once, however often you ask.")
+	}
+	if b.Reason == "" {
+		c.add("/reason", "required", "Give a reason: it is kept with your name.")
 	}
 	return c
 }

@@ -55,6 +55,7 @@ func TestBulkThatIsOverOrOnlyLookedAt(t *testing.T) {
 	if g.do("POST", "/v1/reviews/bulk", sending(`{"action":"note","filter":{"kind":["conflict"]},"reason":"r","dry_run":true}`)).want(200).decode(&b); b.ID != nil || b.CreatedAt != nil || len(b.Sample) != 1 {
 		t.Errorf("%+v", b)
 	}
+	g.do("POST", "/v1/reviews/bulk", sending(`{"action":"note","filter":{"kind":["conflict"]},"dry_run":true}`)).want(200)
 	if !g.reviews.request.DryRun || g.reviews.request.ID != uuid.Nil {
 		t.Errorf("%+v", g.reviews.request)
 	}
@@ -70,15 +71,16 @@ func TestBulkNamesPlaces(t *testing.T) {
 		return `{"id":"` + someID.String() + `","action":"note","filter":{"kind":["conflict"]},"reason":"r",` + member + `}`
 	}
 	for body, places := range map[string][]string{
-		`{}`: {"/action", "/filter", "/reason"},
-		`{"action":"note","filter":{"kind":["conflict"]},"reason":"r"}`: {"/id"},
-		`{"id":"7","action":"correct","filter":[],"reason":""}`:         {"/id", "/action", "/filter", "/reason"},
-		whole(`"state":"success"`):                                      {"/state"},
-		whole(`"code":"c","message":"m"`):                               {"/code", "/message"},
-		whole(`"assignee":"bob","absent":true`):                         {"/assignee", "/absent"},
-		whole(`"expected_count":-1,"dry_run":1`):                        {"/expected_count", "/dry_run"},
-		whole(`"expected_count":"2"`):                                   {"/expected_count"},
-		whole(`"expected_count":2.5,"reference":"x"`):                   {"/expected_count", "/reference"},
+		`{}`: {"/action", "/filter"},
+		`{"id":"` + someID.String() + `","action":"note","filter":{"kind":["conflict"]}}`: {"/reason"},
+		`{"action":"note","filter":{"kind":["conflict"]},"reason":"r"}`:                   {"/id"},
+		`{"id":"7","action":"correct","filter":[],"reason":""}`:                           {"/id", "/action", "/filter", "/reason"},
+		whole(`"state":"success"`):                    {"/state"},
+		whole(`"code":"c","message":"m"`):             {"/code", "/message"},
+		whole(`"assignee":"bob","absent":true`):       {"/assignee", "/absent"},
+		whole(`"expected_count":-1,"dry_run":1`):      {"/expected_count", "/dry_run"},
+		whole(`"expected_count":"2"`):                 {"/expected_count"},
+		whole(`"expected_count":2.5,"reference":"x"`): {"/expected_count", "/reference"},
 		strings.Replace(whole(`"absent":null`), `{"kind":["conflict"]}`, `{"kind":["a"],"evidence":"b","x":1}`, 1):             {"/filter/kind/0", "/filter/evidence", "/filter/x"},
 		strings.Replace(whole(`"absent":null`), `{"kind":["conflict"]}`, `{"older_than":"1","metadata":{"a":1}}`, 1):           {"/filter/older_than", "/filter/metadata/a"},
 		strings.Replace(whole(`"absent":null`), `{"kind":["conflict"]}`, `{"assignee":7,"reason":[""]}`, 1):                    {"/filter/assignee", "/filter/reason/0"},
