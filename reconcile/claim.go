@@ -9,7 +9,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"executor/commands"
 	"executor/internal/postgres"
+	"executor/outcome"
 )
 
 // claimed is a doubt that this process follows up until its claim ends. Nobody
@@ -84,13 +86,23 @@ func (s *Store) renew(ctx context.Context, c claimed, bound time.Duration) (hold
 	return h, nil
 }
 
-// release ends a claim that is still ours: nothing was asked under it. If that
-// fails, it ends by itself.
-func (s *Store) release(ctx context.Context, c claimed) {
-	_, err := s.pool.Exec(ctx, `UPDATE doubts SET claimed_until = NULL, claim = NULL WHERE command_id = $1 AND claim = $2`, c.CommandID, c.Claim)
-	if err != nil {
-		s.log.Warn("a claim ends by itself", "command_id", c.CommandID, "error", err)
-	}
+// release ends a claim under which nothing was asked, if it is still ours. A command
+// that is not unresolved has no round to come. If that fails, the claim ends by
+// itself.
+func (s *Store) release(ctx context.Context, c claimed) error {
+	return s.commands.Commit(ctx, func(ctx context.Context, tx commands.Tx) error {
+		locked, err := s.commands.Lock(ctx, tx, []uuid.UUID{c.CommandID})
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `
+			UPDATE doubts SET claim = NULL, claimed_until = NULL, next_at = CASE WHEN $3 THEN next_at END
+			WHERE command_id = $1 AND claim = $2`, c.CommandID, c.Claim, locked[c.CommandID].State == outcome.StateUnresolved)
+		if err != nil {
+			return fmt.Errorf("release the claim on command %s: %w", c.CommandID, err)
+		}
+		return nil
+	})
 }
 
 // covers reports whether the claim lasts for that long from now on. One clock

@@ -255,6 +255,24 @@ func TestARoundThatIsWantedDuringAnother(t *testing.T) {
 	r.reaches(t, id, outcome.StateSuccess)
 }
 
+// TestNobodyAsksAboutACommandThatIsSettled, whoever wanted that.
+func TestNobodyAsksAboutACommandThatIsSettled(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	up := newServer(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, done) })
+	r.apply(t, profileFor(up.URL, byKey(often), ""))
+	id := r.unresolved(t, "k1", lost)
+	r.start(t)
+	r.reaches(t, id, outcome.StateSuccess)
+	r.exec(t, `UPDATE doubts SET next_at = now()`)
+	eventually(t, "no round to come", func() bool {
+		return r.count(t, `SELECT count(*) FROM doubts WHERE next_at IS NULL AND claim IS NULL`) == 1
+	})
+	if n := len(up.asked("k1")); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
 // TestALookupOfACommandThatAPersonHas is one lookup: no schedule follows it.
 func TestALookupOfACommandThatAPersonHas(t *testing.T) {
 	t.Parallel()

@@ -3,13 +3,9 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
-	"github.com/google/uuid"
-
-	"executor/internal/egress"
 	"executor/outcome"
 	"executor/upstreams"
 )
@@ -60,7 +56,16 @@ func (r *round) finding() outcome.Finding {
 
 // reportOnly reports whether findings are only written down.
 func (r *round) reportOnly() bool {
-	return r.newest.Profile != nil && r.newest.Profile.Reconciliation == upstreams.ReconciliationReportOnly
+	p := r.current()
+	return p != nil && p.Reconciliation == upstreams.ReconciliationReportOnly
+}
+
+// current is the newest profile, or the pinned one where that cannot be read.
+func (r *round) current() *upstreams.Profile {
+	if r.newest.Profile == nil || r.newest.Unreadable != nil {
+		return r.profile
+	}
+	return r.newest.Profile
 }
 
 // askAll puts the questions. errLost: the claim has ended, and what was answered
@@ -85,7 +90,7 @@ func (e *Engine) askAll(ctx context.Context, r *round) error {
 		if err := e.takeTurn(ctx, r); err != nil {
 			return err
 		}
-		a := e.put(ctx, r, l, inquiry{r.UpstreamID, r.profile, r.operation, r.limits(), request})
+		a := e.put(ctx, r, l, inquiry{r.UpstreamID, r.profile, r.operation, r.current().Limits, request})
 		a.Question = i + 1
 		r.answers = append(r.answers, a)
 		e.store.asked.WithLabelValues(r.profile.Upstream, string(a.Finding)).Inc()
@@ -94,15 +99,6 @@ func (e *Engine) askAll(ctx context.Context, r *round) error {
 		}
 	}
 	return nil
-}
-
-// limits are those of the newest profile, or of the pinned one where that cannot
-// be read.
-func (r *round) limits() upstreams.Limits {
-	if r.newest.Profile != nil && r.newest.Unreadable == nil {
-		return r.newest.Profile.Limits
-	}
-	return r.profile.Limits
 }
 
 // takeTurn waits for the upstream's rate, with a claim that lasts until the answer
@@ -138,40 +134,6 @@ func (e *Engine) put(ctx context.Context, r *round, l upstreams.Lookup, q inquir
 	return a
 }
 
-func (l *Lookup) read(f upstreams.Found) {
-	l.Finding, l.Rule, l.Reference, l.Code, l.Message, l.Notes = f.Finding, f.Rule, f.Reference, f.Code, f.Message, f.Notes
-}
-
-// keep takes over what may and can be kept of an answer: bounded, redacted, and
-// without our credential, which an upstream may echo.
-func (l *Lookup) keep(r reply, op *upstreams.Operation, most int64) {
-	mask := func(text string) string { return string(egress.Mask([]byte(text), r.credential.Secrets...)) }
-	l.Request, l.Category, l.Detail, l.Status, l.Truncated = r.request, r.category, mask(r.detail), r.status, r.truncated
-	l.Reference, l.Code, l.Message = mask(l.Reference), mask(l.Code), mask(l.Message)
-	for i, note := range l.Notes {
-		l.Notes[i] = mask(note)
-	}
-	l.ResponseHeaders = keepHeaders(r.header, op, mask)
-	l.ResponseBody = egress.Mask(op.RedactBody(r.body, false), r.credential.Secrets...)
-	if most > 0 && int64(len(l.ResponseBody)) > most {
-		l.ResponseBody, l.Truncated = l.ResponseBody[:most], true
-	}
-}
-
-func keepHeaders(header http.Header, op *upstreams.Operation, mask func(string) string) http.Header {
-	var flat []upstreams.Header
-	for name, values := range header {
-		for _, v := range values {
-			flat = append(flat, upstreams.Header{Name: name, Value: mask(v)})
-		}
-	}
-	kept := make(http.Header, len(header))
-	for _, h := range op.Redact(flat) {
-		kept[h.Name] = append(kept[h.Name], h.Value)
-	}
-	return kept
-}
-
 // heed notes when the upstream wants to be asked again, up to what the schedule
 // itself would wait.
 func (r *round) heed(reply reply, now time.Time) {
@@ -199,47 +161,4 @@ func (r *round) fail(detail string) {
 		Instance: r.instance, ProfileVersion: r.subject.ProfileVersion, StartedAt: now, EndedAt: now,
 		Finding: outcome.FindingUnknown, Detail: bounded(detail),
 	})
-}
-
-// subject is what is known of the command that a round asks about.
-type subject struct {
-	ID             uuid.UUID
-	Operation      string
-	ProfileVersion int
-	State          outcome.State
-	Key            string
-	Params         map[string]string
-	Body           []byte
-	Reference      string // the newest that the upstream gave
-	Link           string
-	Frozen         bool // the deployment sends nothing
-	Kept           bool // there are conclusive findings that had to wait for an attempt
-}
-
-func (s subject) question() upstreams.Question {
-	return upstreams.Question{
-		Key: s.Key, CommandID: s.ID, Params: s.Params, Body: s.Body, Reference: s.Reference, Link: s.Link,
-	}
-}
-
-// subject reads the command of a doubt.
-func (s *Store) subject(ctx context.Context, id uuid.UUID) (subject, error) {
-	var b subject
-	err := s.pool.QueryRow(ctx, `
-		SELECT c.id, c.operation, c.profile_version, c.state, c.idempotency_key, r.params, r.body,
-			coalesce((
-				SELECT reference FROM (
-					SELECT started_at AS at, reference FROM attempts WHERE command_id = c.id AND reference <> ''
-					UNION ALL SELECT at, reference FROM findings WHERE command_id = c.id AND reference <> ''
-					UNION ALL SELECT started_at, reference FROM lookups WHERE command_id = c.id AND reference <> '') known
-				ORDER BY at DESC LIMIT 1), ''),
-			coalesce((SELECT link FROM attempts WHERE command_id = c.id AND link <> '' ORDER BY number DESC LIMIT 1), ''),
-			coalesce((SELECT frozen_at IS NOT NULL FROM deployment), false),
-			EXISTS (SELECT FROM findings WHERE command_id = c.id AND effect = 'kept' AND finding IN ('applied', 'refused'))
-		FROM commands c JOIN command_requests r ON r.command_id = c.id WHERE c.id = $1`, id).Scan(
-		&b.ID, &b.Operation, &b.ProfileVersion, &b.State, &b.Key, &b.Params, &b.Body, &b.Reference, &b.Link, &b.Frozen, &b.Kept)
-	if err != nil {
-		return b, fmt.Errorf("read command %s: %w", id, err)
-	}
-	return b, nil
 }

@@ -95,39 +95,6 @@ func (rec *recording) unknown() bool {
 	return !rec.round.replay && rec.round.finding() == outcome.FindingUnknown
 }
 
-// count adds the round to the doubt and ends the claim, if it is still ours; the
-// next round is yet to be planned. The requests were made in any case.
-func (rec *recording) count(ctx context.Context) error {
-	requests := 0
-	for _, a := range rec.round.answers {
-		if a.Question > 0 {
-			requests++
-		}
-	}
-	search := rec.settlement.Search
-	var lastAbsent *time.Time
-	if !search.LastAbsentAt.IsZero() {
-		lastAbsent = &search.LastAbsentAt
-	}
-	_, err := rec.tx.Exec(ctx, `
-		UPDATE doubts SET
-			lookups = lookups + $3,
-			rounds = CASE WHEN claim = $2 THEN rounds + 1 ELSE rounds END,
-			unknown = CASE WHEN claim = $2 AND $4 THEN unknown + 1 ELSE unknown END,
-			absents = CASE WHEN claim = $2 THEN $5 ELSE absents END,
-			last_absent_at = CASE WHEN claim = $2 THEN $6 ELSE last_absent_at END,
-			seen = CASE WHEN claim = $2 THEN $7 ELSE seen END,
-			next_at = CASE WHEN claim = $2 THEN NULL ELSE next_at END,
-			claimed_until = CASE WHEN claim = $2 THEN NULL ELSE claimed_until END,
-			claim = CASE WHEN claim = $2 THEN NULL ELSE claim END
-		WHERE command_id = $1`,
-		rec.command.ID, rec.round.Claim, requests, rec.unknown(), search.Absents, lastAbsent, search.Seen)
-	if err != nil {
-		return fmt.Errorf("count a round about command %s: %w", rec.command.ID, err)
-	}
-	return nil
-}
-
 // postpone plans the next round without a record of this one, which cannot be
 // written: one command must not be asked about again and again for nothing.
 func (s *Store) postpone(ctx context.Context, r *round) error {
