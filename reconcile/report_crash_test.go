@@ -224,6 +224,35 @@ func TestReportIsNotWrittenWithoutItsClaim(t *testing.T) {
 	}
 }
 
+// A process that stops gives its report back, and another goes on at once.
+func TestReportIsGivenBackByAProcessThatStops(t *testing.T) {
+	r := newReportRig(t)
+	const n = 2*compareBatch + 1
+	r.crowd(t, n, "success")
+	report, err := r.store.Upload(t.Context(), reportOf(), crowdFile(n, "success"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := r.gate(t, "INSERT", "report_items", fmt.Sprintf("NEW.number = %d", compareBatch+5))
+	runner := r.store.ReportRunner()
+	runner.Start()
+	r.held(t)
+	over, cancel := context.WithCancel(context.Background())
+	cancel() // there is no time left
+	runner.Stop(over)
+	open()
+	if got, err := r.store.Report(t.Context(), "default", report.ID); err != nil || got.Compared != compareBatch {
+		t.Fatalf("%d lines were compared, %v", got.Compared, err)
+	}
+	if n := r.count(t, `SELECT count(*) FROM reports WHERE claim IS NULL AND next_at <= now()`); n != 1 {
+		t.Fatal("the report is still claimed")
+	}
+	r.run(t)
+	if report = r.reach(t, "default", report.ID, ReportCompared); report.Counts.Matched != n {
+		t.Errorf("got %+v", report.Counts)
+	}
+}
+
 func (r *reportRig) claim(t *testing.T) reportJob {
 	t.Helper()
 	jobs, err := r.store.claimReports(t.Context(), nil, 1)

@@ -20,6 +20,8 @@ const (
 	reportEvery = time.Second
 	// reportsAtOnce is small: a report keeps the database busy.
 	reportsAtOnce = 2
+	// After so long a report lets others go first, and the process stop.
+	reportSlice = 3 * time.Second
 	// After so many failures in a row it is not the database that is at fault.
 	maxReportFailures = 8
 )
@@ -77,17 +79,32 @@ func (s *Store) claimReports(ctx context.Context, busy map[string]int, _ int) ([
 // workOnReport takes step after step, each a transaction of its own with its
 // progress: where it stops another goes on.
 func (s *Store) workOnReport(ctx context.Context, job reportJob) {
-	for {
+	for began := time.Now(); ; {
 		more, err := s.reportStep(ctx, job)
 		switch {
 		case errors.Is(err, errLostClaim):
 			return
-		case err != nil:
+		case err != nil && ctx.Err() == nil:
 			s.postponeReport(ctx, job, err)
 			return
-		case !more:
+		case err == nil && !more:
+			return
+		case err != nil, time.Since(began) > reportSlice:
+			s.releaseReport(ctx, job)
 			return
 		}
+	}
+}
+
+// releaseReport gives the claim back in the middle of the work: this process or
+// another goes on at once.
+func (s *Store) releaseReport(ctx context.Context, job reportJob) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonBound)
+	defer cancel()
+	_, err := s.pool.Exec(ctx, `
+		UPDATE reports SET claim = NULL, claimed_until = NULL, next_at = now() WHERE id = $1 AND claim = $2`, job.ID, job.Claim)
+	if err != nil {
+		s.log.Error("release a settlement report", "report_id", job.ID, "error", err)
 	}
 }
 
@@ -96,7 +113,7 @@ func (s *Store) reportStep(ctx context.Context, job reportJob) (more bool, err e
 	reportOnly := false
 	if job.State == ReportApplying {
 		if reportOnly, err = s.reportOnly(ctx, job.Tenant, job.Upstream); err != nil {
-			return false, err
+			return false, fmt.Errorf("apply settlement report %s: %w", job.ID, err)
 		}
 	}
 	var moved []commands.Moved
@@ -199,13 +216,8 @@ func endReportJob(ctx context.Context, tx commands.Tx, id uuid.UUID) error {
 // postponeReport gives the claim back after a failure. Without the database the
 // claim ends by itself.
 func (s *Store) postponeReport(ctx context.Context, job reportJob, cause error) {
-	stopped := ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonBound)
 	defer cancel()
-	if stopped { // by a shutdown: another process goes on at once
-		_, _ = s.pool.Exec(ctx, `UPDATE reports SET claim = NULL, claimed_until = NULL WHERE id = $1 AND claim = $2`, job.ID, job.Claim)
-		return
-	}
 	s.log.Error("work on a settlement report", "report_id", job.ID, "error", cause)
 	_, err := s.pool.Exec(ctx, `
 		UPDATE reports SET claim = NULL, claimed_until = NULL, failures = failures + 1,
