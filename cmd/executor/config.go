@@ -89,6 +89,11 @@ func (c *Config) addDeploymentFlag(flags *pflag.FlagSet) {
 	fromEnv(flags, "deployment-id", "EXECUTOR_DEPLOYMENT_ID")
 }
 
+func (c *Config) addEncryptionFlag(flags *pflag.FlagSet) {
+	flags.StringSliceVar(&c.EncryptionKeys, "encryption-key", nil, "key of the secrets kept in the database, base64 of 32 bytes; older ones behind it; better given as a variable or a file")
+	fromEnv(flags, "encryption-key", "EXECUTOR_ENCRYPTION_KEY")
+}
+
 // addServeFlags adds every setting of a serving process.
 func (c *Config) addServeFlags(flags *pflag.FlagSet) {
 	c.addDatabaseFlags(flags)
@@ -98,7 +103,7 @@ func (c *Config) addServeFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.MetricsListen, "metrics-listen", c.MetricsListen, "address of the Prometheus metrics; empty = none")
 	flags.StringSliceVar(&c.Roles, "roles", c.Roles, "what this process does: "+strings.Join(knownRoles(), ", "))
 	flags.StringVar(&c.SecretsDir, "secrets-dir", c.SecretsDir, "folder of the secrets that profiles name as file:NAME")
-	flags.StringSliceVar(&c.EncryptionKeys, "encryption-key", nil, "key of the secrets kept in the database, base64 of 32 bytes; older ones behind it; better given as a variable or a file")
+	c.addEncryptionFlag(flags)
 	flags.StringSliceVar(&c.WebhookAllow, "webhook-allow", nil, "networks that webhooks may go to besides public addresses, over plain http too, for instance 10.0.0.0/8")
 	flags.BoolVar(&c.Frozen, "frozen", c.Frozen, "start frozen: accept and read, send nothing until \"executor resume\"")
 	flags.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "database connections of this process")
@@ -112,7 +117,7 @@ func (c *Config) addServeFlags(flags *pflag.FlagSet) {
 	for name, variable := range map[string]string{
 		"instance": "EXECUTOR_INSTANCE", "listen": "EXECUTOR_LISTEN", "metrics-listen": "EXECUTOR_METRICS_LISTEN",
 		"roles": "EXECUTOR_ROLES", "secrets-dir": "EXECUTOR_SECRETS_DIR", "frozen": "EXECUTOR_FROZEN",
-		"encryption-key": "EXECUTOR_ENCRYPTION_KEY", "webhook-allow": "EXECUTOR_WEBHOOK_ALLOW",
+		"webhook-allow":   "EXECUTOR_WEBHOOK_ALLOW",
 		"max-connections": "EXECUTOR_MAX_CONNECTIONS", "database-wait": "EXECUTOR_DATABASE_WAIT",
 		"lease-ttl": "EXECUTOR_LEASE_TTL", "drain": "EXECUTOR_DRAIN", "soft-stop": "EXECUTOR_SOFT_STOP",
 		"job-timeout": "EXECUTOR_JOB_TIMEOUT", "rescue-after": "EXECUTOR_RESCUE_AFTER",

@@ -40,6 +40,7 @@ oldest work is. It changes nothing. It ends with 1 when a check fails; a warning
 	config.addDeploymentFlag(cmd.Flags())
 	cmd.Flags().StringVar(&config.SecretsDir, "secrets-dir", "", "folder of the secrets that profiles name as file:NAME")
 	fromEnv(cmd.Flags(), "secrets-dir", "EXECUTOR_SECRETS_DIR")
+	config.addEncryptionFlag(cmd.Flags())
 	addOutput(cmd, &out)
 	return cmd
 }
@@ -117,7 +118,7 @@ func examine(ctx context.Context, config Config, getenv func(string) string) []f
 		check func(context.Context) ([]finding, error)
 	}{
 		{"deployment", d.deployment}, {"processes", d.processes}, {"attempts", d.attempts},
-		{"upstreams", d.upstreams}, {"backlog", d.backlog}, {"unresolved", d.unresolved},
+		{"upstreams", d.upstreams}, {"backlog", d.backlog}, {"unresolved", d.unresolved}, {"webhooks", d.webhooks},
 	} {
 		findings = append(findings, d.run(ctx, c.name, c.check)...)
 	}
@@ -316,7 +317,11 @@ func (d *doctor) upstream(u upstreams.Upstream) finding {
 func secretRefs(p *upstreams.Profile) []string {
 	a, t := p.Auth, p.TLS
 	var refs []string
-	for _, ref := range []string{a.Token, a.Username, a.Password, a.Value, a.ClientID, a.ClientSecret, t.CAFile, t.CertFile, t.KeyFile} {
+	named := []string{a.Token, a.Username, a.Password, a.Value, a.ClientID, a.ClientSecret, t.CAFile, t.CertFile, t.KeyFile}
+	if p.Notices != nil {
+		named = append(named, p.Notices.Signature.Secrets...)
+	}
+	for _, ref := range named {
 		if strings.HasPrefix(ref, "env:") || strings.HasPrefix(ref, "file:") {
 			refs = append(refs, ref)
 		}
@@ -336,16 +341,4 @@ func (d *doctor) backlog(ctx context.Context) ([]finding, error) {
 		return []finding{{"backlog", statusWarn, "a command has been due for " + age(a.OldestDue), "see what it waits for: executor list --state pending"}}, nil
 	}
 	return []finding{{"backlog", statusOK, "nothing has been due for long", ""}}, nil
-}
-
-func (d *doctor) unresolved(ctx context.Context) ([]finding, error) {
-	a, err := readAges(ctx, d.pool)
-	if err != nil {
-		return nil, err
-	}
-	if a.Unresolved > 0 {
-		return []finding{{"unresolved", statusWarn, fmt.Sprintf("%d, the oldest accepted %s ago", a.Unresolved, age(a.OldestUnresolved)),
-			"find out at the upstream what became of them: executor list --state unresolved"}}, nil
-	}
-	return []finding{{"unresolved", statusOK, "none", ""}}, nil
 }

@@ -248,8 +248,27 @@ func TestDoctorFindsWhatWaits(t *testing.T) {
 	expect("backlog", statusWarn, "due for 10m")
 	statement(t, pool, `
 		INSERT INTO commands (id, tenant, idempotency_key, upstream_id, operation, profile_version, state, phase, created_at, deadline, outcome, finalized_at)
-		VALUES (gen_random_uuid(), 'default', 'doubt', $1, 'ping', 1, 'unresolved', 'review', now() - interval '3 hours', now(), '{}', now())`, u.ID)
-	expect("unresolved", statusWarn, "1, the oldest accepted 3h0m0s ago")
+		VALUES (gen_random_uuid(), 'default', 'doubt', $1, 'ping', 1, 'unresolved', 'review', now() - interval '4 hours', now(), '{}', now() - interval '3 hours')`, u.ID)
+	expect("unresolved", statusWarn, "1 wait for a person, the oldest for 3h0m0s; 0 are being looked up")
+	statement(t, pool, `UPDATE commands SET phase = 'lookup' WHERE idempotency_key = 'doubt'`)
+	expect("unresolved", statusOK, "1 are being looked up")
+	statement(t, pool, `
+		INSERT INTO doubts (command_id, tenant, upstream_id, since, next_at)
+		SELECT id, tenant, upstream_id, now(), now() - interval '5 minutes' FROM commands WHERE idempotency_key = 'doubt'`)
+	expect("lookups", statusFail, "due for 5m")
+	expect("webhooks", "", "")
+	statement(t, pool, `
+		INSERT INTO webhook_endpoints (id, tenant, url, description, events, upstreams, ordered, created_at, updated_at)
+		VALUES (gen_random_uuid(), 'default', 'https://shop.example/', '', '{}', '{}', false, now(), now())`)
+	expect("webhooks", statusWarn, "no EXECUTOR_ENCRYPTION_KEY here")
+	env["EXECUTOR_ENCRYPTION_KEY"] = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+	expect("webhooks", statusOK, "1 receivers")
+	statement(t, pool, `
+		INSERT INTO webhook_deliveries (event_id, endpoint_id, tenant, sequence, type, at, next_at)
+		SELECT gen_random_uuid(), id, tenant, 1, 'command.success', now(), now() - interval '5 minutes' FROM webhook_endpoints`)
+	expect("webhooks", statusFail, "due for 5m")
+	statement(t, pool, `UPDATE webhook_endpoints SET disabled_at = now(), disabled_by = 'gone', disabled_reason = 'it said 410'`)
+	expect("webhooks", statusWarn, "1 disabled")
 	statement(t, pool, `
 		INSERT INTO attempts (command_id, number, tenant, upstream_id, epoch, instance, profile_version, started_at, send_deadline, latest_end, request, bytes_total, body_sha256)
 		SELECT id, 1, tenant, upstream_id, 1, 'gone', 1, now() - interval '1 hour', now() - interval '1 hour', now() - interval '1 hour', '{}', 0, ''
