@@ -179,28 +179,47 @@ func (f ReviewFilter) check() error {
 	var fields []upstreams.FieldError
 	for _, kind := range f.Kinds {
 		if !slices.Contains(ReviewKinds(), kind) {
-			fields = append(fields, upstreams.FieldError{Pointer: "/kind", Code: "unknown_kind", Detail: fmt.Sprintf("There is no kind %q: it is unresolved or conflict.", kind)})
+			fields = append(fields, field("/kind", "unknown_kind", "There is no kind %q: it is unresolved or conflict.", kind))
 		}
 	}
 	for _, e := range f.Evidence {
 		if _, err := outcome.ParseEvidence(e); err != nil {
-			fields = append(fields, upstreams.FieldError{Pointer: "/evidence", Code: "unknown_evidence", Detail: fmt.Sprintf("There is no evidence %q.", e)})
-		}
-	}
-	for name, values := range map[string]map[string]string{"metadata_min": f.MetadataMin, "metadata_max": f.MetadataMax} {
-		for key, value := range values {
-			if !number.MatchString(value) {
-				fields = append(fields, upstreams.FieldError{Pointer: "/" + name + "/" + key, Code: "not_a_number", Detail: fmt.Sprintf("%q is not a plain decimal number.", value)})
-			}
+			fields = append(fields, field("/evidence", "unknown_evidence", "There is no evidence %q.", e))
 		}
 	}
 	if f.OlderThan < 0 {
-		fields = append(fields, upstreams.FieldError{Pointer: "/older_than", Code: "negative", Detail: "An age is not negative."})
+		fields = append(fields, field("/older_than", "negative", "An age is not negative."))
 	}
+	fields = append(fields, f.checkTexts()...)
 	if len(fields) > 0 {
 		return &commands.Invalid{Detail: "The filter of the review queue is not valid.", Fields: fields}
 	}
 	return nil
+}
+
+// checkTexts refuses numbers that are none, and text that no column can hold.
+func (f ReviewFilter) checkTexts() []upstreams.FieldError {
+	var fields []upstreams.FieldError
+	texts := map[string][]string{"/upstream": {f.Upstream}, "/operation": {f.Operation}, "/reason": f.Reasons}
+	if f.Assignee != nil {
+		texts["/assignee"] = []string{*f.Assignee}
+	}
+	for name, values := range map[string]map[string]string{"metadata": f.Metadata, "metadata_min": f.MetadataMin, "metadata_max": f.MetadataMax} {
+		for key, value := range values {
+			texts["/"+name] = append(texts["/"+name], key, value)
+			if name != "metadata" && !number.MatchString(value) {
+				fields = append(fields, field("/"+name+"/"+key, "not_a_number", "%q is not a plain decimal number.", value))
+			}
+		}
+	}
+	for pointer, values := range texts {
+		for _, value := range values {
+			if commands.CleanText(value) != value {
+				fields = append(fields, field(pointer, "not_text", "It is text in UTF-8 without NUL."))
+			}
+		}
+	}
+	return fields
 }
 
 // narrows reports whether the filter leaves anything out.

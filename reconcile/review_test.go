@@ -133,6 +133,9 @@ func TestReviewFilters(t *testing.T) {
 		"/evidence":         {Evidence: []string{"other"}},
 		"/metadata_min/sum": {MetadataMin: set("sum", "1e9")},
 		"/metadata_max/sum": {MetadataMax: set("sum", "")},
+		"/reason":           {Reasons: []string{"a\x00"}},
+		"/metadata":         {Metadata: set("k\x00", "v")},
+		"/upstream":         {Upstream: "\xff"},
 		"/older_than":       {OlderThan: -time.Second},
 	} {
 		f.Tenant = tenant
