@@ -298,7 +298,7 @@ func (s *statements) Query(ctx context.Context, sql string, args ...any) (pgx.Ro
 func TestAnnounceScales(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	const n = 200
+	const n = 60
 	events := make([]commands.OutcomeEvent, n)
 	for i := range events {
 		id := r.ended(t, fmt.Sprint("k", i), outcome.StateUnresolved)

@@ -24,7 +24,7 @@ const (
 // sealing refuses what needs the sealing key where there is none.
 func (s *Store) sealing() error {
 	if s.box == nil {
-		return refused("no_sealing_key", "The deployment has no key to keep webhook secrets with: set EXECUTOR_SEALING_KEY to what openssl rand -base64 32 prints.")
+		return refused("no_sealing_key", "The deployment has no key to keep webhook secrets with: set EXECUTOR_ENCRYPTION_KEY to what openssl rand -base64 32 prints.")
 	}
 	return nil
 }
