@@ -103,6 +103,8 @@ type backlog struct {
 	pool                     *pgxpool.Pool
 	log                      *slog.Logger
 	unresolved, oldest, late *prometheus.Desc
+	reviews, oldestReview    *prometheus.Desc
+	conflicts, unasked       *prometheus.Desc
 	frozen, paused           *prometheus.Desc
 }
 
@@ -115,8 +117,14 @@ func newBacklog(pool *pgxpool.Pool, log *slog.Logger) *backlog {
 		unresolved: prometheus.NewDesc("executor_unresolved", "Commands in the state unresolved.", nil, nil),
 		oldest:     prometheus.NewDesc("executor_oldest_unresolved_age_seconds", "Age of the oldest unresolved command since it was accepted; 0 without one.", nil, nil),
 		late:       prometheus.NewDesc("executor_oldest_due_age_seconds", "How long the pending command that is due longest has been due; 0 without one.", nil, nil),
-		frozen:     prometheus.NewDesc("executor_frozen", "1 while the deployment sends nothing.", nil, nil),
-		paused:     prometheus.NewDesc("executor_upstreams_paused", "Upstreams that a person paused.", nil, nil),
+		reviews:    prometheus.NewDesc("executor_reviews", "Unresolved commands that wait for a person.", nil, nil),
+		oldestReview: prometheus.NewDesc("executor_oldest_review_age_seconds",
+			"How long the one that waits longest for a person has been unresolved; 0 without one.", nil, nil),
+		conflicts: prometheus.NewDesc("executor_conflicts", "Evidence against a settled command that no person has looked at.", nil, nil),
+		unasked: prometheus.NewDesc("executor_oldest_lookup_due_age_seconds",
+			"How long the round of lookups that is due longest has been due; 0 without one.", nil, nil),
+		frozen: prometheus.NewDesc("executor_frozen", "1 while the deployment sends nothing.", nil, nil),
+		paused: prometheus.NewDesc("executor_upstreams_paused", "Upstreams that a person paused.", nil, nil),
 	}
 }
 
@@ -124,6 +132,10 @@ func (b *backlog) Describe(ch chan<- *prometheus.Desc) {
 	ch <- b.unresolved
 	ch <- b.oldest
 	ch <- b.late
+	ch <- b.reviews
+	ch <- b.oldestReview
+	ch <- b.conflicts
+	ch <- b.unasked
 	ch <- b.frozen
 	ch <- b.paused
 }
@@ -139,6 +151,10 @@ func (b *backlog) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(b.unresolved, prometheus.GaugeValue, float64(ages.Unresolved))
 	ch <- prometheus.MustNewConstMetric(b.oldest, prometheus.GaugeValue, ages.OldestUnresolved.Seconds())
 	ch <- prometheus.MustNewConstMetric(b.late, prometheus.GaugeValue, ages.OldestDue.Seconds())
+	ch <- prometheus.MustNewConstMetric(b.reviews, prometheus.GaugeValue, float64(ages.Reviews))
+	ch <- prometheus.MustNewConstMetric(b.oldestReview, prometheus.GaugeValue, ages.OldestReview.Seconds())
+	ch <- prometheus.MustNewConstMetric(b.conflicts, prometheus.GaugeValue, float64(ages.Conflicts))
+	ch <- prometheus.MustNewConstMetric(b.unasked, prometheus.GaugeValue, ages.OldestLookup.Seconds())
 	ch <- prometheus.MustNewConstMetric(b.frozen, prometheus.GaugeValue, float64(ages.Frozen))
 	ch <- prometheus.MustNewConstMetric(b.paused, prometheus.GaugeValue, float64(ages.Paused))
 }
@@ -148,21 +164,32 @@ type ages struct {
 	Unresolved       int64
 	OldestUnresolved time.Duration // since it was accepted
 	OldestDue        time.Duration // since the pending command due longest was due
+	Reviews          int64         // of the unresolved, those that wait for a person
+	OldestReview     time.Duration // since that one became unresolved
+	Conflicts        int64         // open
+	OldestLookup     time.Duration // since the round due longest was due
 	Frozen           int64         // deployments that send nothing: 0 or 1
 	Paused           int64         // upstreams
 }
 
 func readAges(ctx context.Context, pool *pgxpool.Pool) (ages, error) {
 	var a ages
-	var unresolved, due float64
+	var unresolved, due, review, lookup float64
 	err := pool.QueryRow(ctx, `
 		SELECT u.n, extract(epoch FROM u.age)::float8, extract(epoch FROM d.age)::float8,
+			u.reviews, extract(epoch FROM u.review)::float8,
+			(SELECT count(*) FROM findings WHERE effect = 'conflict' AND resolved_at IS NULL),
+			(SELECT coalesce(extract(epoch FROM greatest(now() - min(next_at), '0')), 0)::float8 FROM doubts
+				WHERE next_at IS NOT NULL AND (claimed_until IS NULL OR claimed_until <= now())),
 			(SELECT count(*) FROM deployment WHERE frozen_at IS NOT NULL),
 			(SELECT count(*) FROM upstreams WHERE paused_at IS NOT NULL)
-		FROM (SELECT count(*) AS n, coalesce(now() - min(created_at), '0') AS age FROM commands WHERE phase IS NOT NULL) u,
+		FROM (SELECT count(*) AS n, coalesce(now() - min(created_at), '0') AS age,
+				count(*) FILTER (WHERE phase = 'review') AS reviews,
+				coalesce(now() - min(finalized_at) FILTER (WHERE phase = 'review'), '0') AS review
+			FROM commands WHERE phase IS NOT NULL) u,
 		     (SELECT coalesce(greatest(now() - min(next_attempt_at), '0'), '0') AS age FROM commands WHERE next_attempt_at IS NOT NULL) d`).
-		Scan(&a.Unresolved, &unresolved, &due, &a.Frozen, &a.Paused)
-	a.OldestUnresolved = time.Duration(unresolved * float64(time.Second))
-	a.OldestDue = time.Duration(due * float64(time.Second))
+		Scan(&a.Unresolved, &unresolved, &due, &a.Reviews, &review, &a.Conflicts, &lookup, &a.Frozen, &a.Paused)
+	a.OldestUnresolved = seconds(unresolved)
+	a.OldestDue, a.OldestReview, a.OldestLookup = seconds(due), seconds(review), seconds(lookup)
 	return a, err
 }
