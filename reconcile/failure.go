@@ -45,6 +45,8 @@ func (s *stage) category(ctx context.Context, err error) outcome.Category {
 		return outcome.CategoryAddressForbidden
 	case errors.As(err, &certificate):
 		return outcome.CategoryCertificateInvalid
+	case errors.Is(err, errLost):
+		return outcome.CategoryExecutorLost
 	case ctx.Err() != nil:
 		return outcome.CategoryAttemptTimeout
 	case errors.As(err, &name) && reached == stageDial:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -33,6 +34,7 @@ type inquiry struct {
 	operation  *upstreams.Operation // of it
 	limits     upstreams.Limits     // of the newest profile
 	request    upstreams.Request
+	hold       hold // under which it is asked
 }
 
 // reply is what came of a question, and what of it may be kept. Without a status
@@ -108,7 +110,7 @@ func (l looker) client(q inquiry) (*http.Client, error) {
 	p, t := q.profile, q.operation.Timeouts
 	config := egress.ClientConfig{
 		Dialer: l.dialer, Allow: p.Egress.Allow, Connect: t.Connect, Handshake: t.TLS, Header: t.ResponseHeader,
-		HeaderBytes: q.limits.HeaderBytes,
+		HeaderBytes: q.limits.HeaderBytes, Admit: q.admit,
 	}
 	var err error
 	if config.TLS, err = l.access.TLS(p); err != nil {
@@ -120,6 +122,15 @@ func (l looker) client(q inquiry) (*http.Client, error) {
 		}
 	}
 	return egress.NewClient(config), nil
+}
+
+// admit is the last look at the clock, on the connection that was made: a process
+// that was paused meanwhile does not ask beside another.
+func (q inquiry) admit(net.Conn) error {
+	if !q.hold.covers(0) {
+		return errLost
+	}
+	return nil
 }
 
 // shown is the request as it may be put on record.

@@ -1,10 +1,16 @@
 package reconcile
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
 	"testing"
 	"time"
 
+	"executor/internal/egress"
 	"executor/outcome"
+	"executor/upstreams"
 )
 
 func TestTheFindingOfARound(t *testing.T) {
@@ -72,4 +78,33 @@ func TestAHoldEndsByEitherClock(t *testing.T) {
 	if asleep := (hold{until: time.Now().Add(-time.Second).Round(0)}); asleep.covers(0) {
 		t.Error("it is over by the wall clock")
 	}
+}
+
+// TestAProcessThatWasPausedDoesNotAsk: its claim has ended while it stood still, and
+// the connection it has made by then carries nothing.
+func TestAProcessThatWasPausedDoesNotAsk(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	up := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{} }))
+	defer up.Close()
+	base, err := url.Parse(up.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := looker{dialer: egress.NewDialer(egress.NewGuard(egress.GuardConfig{}), nil), access: upstreams.NewAccess(nil, nil)}
+	r := l.ask(t.Context(), inquiry{
+		profile:   &upstreams.Profile{Base: base, Egress: upstreams.Egress{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}},
+		operation: anOperation(t), request: upstreams.Request{Method: "GET", Path: "/"}, hold: hold{until: time.Now().Add(-time.Second)},
+	})
+	if r.category != outcome.CategoryExecutorLost || r.status != 0 || len(asked) > 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func anOperation(t *testing.T) *upstreams.Operation {
+	p, err := upstreams.Parse("test.yaml", []byte("version: 1\nupstream: up\nbase_url: https://up.example\noperations: {read: {method: GET, path: /, body: none, idempotency: {kind: safe}}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, _ := p.Operation("read")
+	return o
 }

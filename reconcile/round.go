@@ -90,7 +90,7 @@ func (e *Engine) askAll(ctx context.Context, r *round) error {
 		if err := e.takeTurn(ctx, r); err != nil {
 			return err
 		}
-		a := e.put(ctx, r, l, inquiry{r.UpstreamID, r.profile, r.operation, r.current().Limits, request})
+		a := e.put(ctx, r, l, inquiry{r.UpstreamID, r.profile, r.operation, r.current().Limits, request, r.hold})
 		a.Question = i + 1
 		r.answers = append(r.answers, a)
 		e.store.asked.WithLabelValues(r.profile.Upstream, string(a.Finding)).Inc()
