@@ -222,13 +222,19 @@ func (f *fleet) everythingTold(bound time.Time) {
 				told[r.Key] = true
 			}
 		}
-		missing := 0
+		var missing []string
 		for _, e := range events {
 			if !told[e.ID] {
-				missing++
+				missing = append(missing, e.ID)
 			}
 		}
-		return missing == 0, fmt.Sprintf("%d of %d are missing", missing, len(events))
+		if len(missing) == 0 {
+			return true, ""
+		}
+		return false, fmt.Sprintf("%d of %d are missing: %+v", len(missing), len(events), rowsOf[toldState](f.t, f.pool, `
+			SELECT d.event_id::text, d.type, d.state, d.tries, d.failure, d.next_at::text, coalesce(d.claimed_until::text, '') AS claimed_until,
+				d.at::text, e.troubled, coalesce(e.paused_until::text, '') AS paused_until, now()::text AS now
+			FROM webhook_deliveries d JOIN webhook_endpoints e ON e.id = d.endpoint_id WHERE d.event_id = ANY($1::uuid[])`, missing))
 	})
 	ids := map[string]string{}
 	for _, r := range f.upstream.Deliveries("crash") {
@@ -247,6 +253,13 @@ func (f *fleet) everythingTold(bound time.Time) {
 		}
 		ids[place] = r.Key
 	}
+}
+
+// toldState is where a webhook stands, for a fault's report.
+type toldState struct {
+	EventID, Type, State, Failure, NextAt, ClaimedUntil, At, PausedUntil, Now string
+	Tries                                                                     int
+	Troubled                                                                  bool
 }
 
 // operator is a person who looks at the review queue and at the upstream's books.
