@@ -2075,7 +2075,7 @@ type ServerInterface interface {
 	ListEvents(w http.ResponseWriter, r *http.Request) error
 	// LookUpCommand serves POST /v1/commands/{id}/lookup: Ask the upstream about an unresolved command now.
 	LookUpCommand(w http.ResponseWriter, r *http.Request) error
-	// ListLookups serves GET /v1/commands/{id}/lookups: Every read-only question to the upstream about this command, oldest first.
+	// ListLookups serves GET /v1/commands/{id}/lookups: The questions to the upstream about this command, oldest first.
 	ListLookups(w http.ResponseWriter, r *http.Request) error
 	// NoteCommand serves POST /v1/commands/{id}/notes: Keep a note with a command.
 	NoteCommand(w http.ResponseWriter, r *http.Request) error
