@@ -60,7 +60,7 @@ func TestReviewOnTheStore(t *testing.T) {
 	if p.Errors[0].Pointer != "/evidence_reference" {
 		t.Errorf("a success without any reference: %+v", p)
 	}
-	l.do("POST", path+"/notes", me, with(versionHeader, now), sending(`{"text":"called them"}`)).want(200)
+	now = l.do("POST", path+"/notes", me, with(versionHeader, now), sending(`{"text":"called them"}`)).want(200).header.Get("ETag")
 
 	done := l.do("POST", path+"/resolve", me, with(versionHeader, now), sending(`{"state":"success","reason":"on the statement","reference":"pay_9"}`)).want(200).command()
 	if done.State != "success" || done.Outcome.DecidedBy != "operator" || *done.Outcome.Result.Reference != "pay_9" {
