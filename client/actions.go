@@ -12,7 +12,7 @@ type Resolution struct {
 	State             State // StateSuccess, StateRejected or StateCancelled
 	Reason            string
 	EvidenceReference string // where the evidence can be seen: a ticket, a statement
-	Reference         string // the upstream's name for what was done; success only
+	Reference         string // the upstream's name for what was done; a success needs it or the evidence
 	Code, Message     string // the upstream's; rejected only
 }
 
@@ -85,8 +85,12 @@ func (c *Client) act(ctx context.Context, id, deed string, version int, body any
 	}
 	return once[Command](ctx, c, call{
 		method: http.MethodPost, path: path("commands", id, deed), body: text,
-		headers: map[string]string{"If-Match": fmt.Sprintf("%q", fmt.Sprint(version))},
+		headers: ifMatch(version),
 	})
+}
+
+func ifMatch(version int) map[string]string {
+	return map[string]string{"If-Match": fmt.Sprintf("%q", fmt.Sprint(version))}
 }
 
 // once sends what is not repeated by itself.

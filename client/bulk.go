@@ -6,11 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"time"
 )
 
 // BulkRequest does one thing to every review that a filter selects.
 type BulkRequest struct {
-	ID     string // NewID makes one; the same id again starts nothing
+	ID     string // NewID makes one; the same id again starts nothing. Not needed for a dry run
 	Action string // resolve, lookup, resend, assign or note
 	Filter ReviewFilter
 	Reason string // needed unless it is a dry run; the text of a note
@@ -27,15 +28,18 @@ type BulkRequest struct {
 
 // Bulk is how far a bulk action is.
 type Bulk struct {
-	ID      string     `json:"id"`
-	Action  string     `json:"action"`
-	State   string     `json:"state"` // running, done
-	DryRun  bool       `json:"dry_run"`
-	Count   int        `json:"count"` // selected
-	Done    int        `json:"done"`
-	Refused int        `json:"refused"`
-	Items   []BulkItem `json:"items"`  // in the order they are done; none in a dry run
-	Sample  []string   `json:"sample"` // in a dry run, some of the commands selected
+	ID        string         `json:"id"`
+	Action    string         `json:"action"`
+	Actor     string         `json:"actor"`
+	Reason    string         `json:"reason"`
+	CreatedAt *time.Time     `json:"created_at"` // nil for a dry run
+	State     BulkState      `json:"state"`
+	Count     int            `json:"count"` // selected
+	Done      int            `json:"done"`
+	Refused   int            `json:"refused"`  // in a dry run, those that would be now
+	Problems  map[string]int `json:"problems"` // how often each refused it
+	Items     []BulkItem     `json:"items"`    // in the order they are worked on; none in a dry run
+	Sample    []BulkItem     `json:"sample"`   // the oldest ones of a dry run
 
 	document
 }
@@ -44,11 +48,21 @@ type Bulk struct {
 type BulkItem struct {
 	CommandID string `json:"command_id"`
 	Result    string `json:"result"`  // pending, done, refused
-	Problem   string `json:"problem"` // why it was refused
+	Problem   string `json:"problem"` // why it was refused: a problem's code, or stale: it has moved on
+	Detail    string `json:"detail"`  // the same in words
 }
 
-// Over says that every item has its result.
-func (b Bulk) Over() bool { return b.State == "done" }
+// BulkState is how far a bulk action is.
+type BulkState string
+
+const (
+	BulkRunning BulkState = "running"
+	BulkDone    BulkState = "done"    // every item has its result
+	BulkPreview BulkState = "preview" // a dry run: nothing was started
+)
+
+// Over says that nothing more happens.
+func (b Bulk) Over() bool { return b.State != BulkRunning }
 
 // NewID returns a random UUID, such as the id of a bulk action.
 func NewID() string {
@@ -62,7 +76,7 @@ func NewID() string {
 // selects now are written down and done one by one, as a person would. It repeats
 // by itself where the answer is lost: the id makes that safe.
 func (c *Client) StartBulk(ctx context.Context, r BulkRequest) (Bulk, error) {
-	if r.ID == "" {
+	if r.ID == "" && !r.DryRun {
 		return Bulk{}, &Invalid{"ID", "the bulk action has no id: choose one with NewID and keep it, so that it can be repeated"}
 	}
 	body, err := json.Marshal(r.document())
@@ -87,7 +101,7 @@ func (c *Client) WaitBulk(ctx context.Context, id string, each func(Bulk)) (Bulk
 }
 
 type bulkDocument struct {
-	ID                string         `json:"id"`
+	ID                string         `json:"id,omitempty"`
 	Action            string         `json:"action"`
 	Filter            filterDocument `json:"filter"`
 	Reason            string         `json:"reason,omitempty"`

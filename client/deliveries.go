@@ -20,20 +20,21 @@ const (
 
 // Delivery is one event on its way to one receiver.
 type Delivery struct {
-	ID           string        `json:"id"`
-	WebhookID    string        `json:"webhook_id"`
-	EventID      string        `json:"event_id"` // the header webhook-id, the same on every try
-	Type         string        `json:"type"`
-	CommandID    string        `json:"command_id"` // empty for a test
-	Sequence     int           `json:"sequence"`
-	State        DeliveryState `json:"state"`
-	CreatedAt    time.Time     `json:"created_at"`
-	NextAt       *time.Time    `json:"next_at"`
-	DeliveredAt  *time.Time    `json:"delivered_at"`
-	Tries        int           `json:"tries"`
-	LastStatus   int           `json:"last_status"`
-	LastCategory string        `json:"last_category"` // the kind of failure
-	LastDetail   string        `json:"last_detail"`   // the failure in words
+	ID        string        `json:"id"`
+	WebhookID string        `json:"webhook_id"`
+	EventID   string        `json:"event_id"` // the header webhook-id, the same on every try
+	Type      string        `json:"type"`
+	CommandID string        `json:"command_id"` // empty for a test
+	Sequence  int           `json:"sequence"`
+	At        time.Time     `json:"at"` // of the event
+	State     DeliveryState `json:"state"`
+	HeldUntil *time.Time    `json:"held_until"` // an outcome that comes before then drops it
+	NextAt    *time.Time    `json:"next_at"`    // no try before
+	EndedAt   *time.Time    `json:"ended_at"`
+	Tries     int           `json:"tries"`
+	Status    int           `json:"status"`  // of the last try, as the next two
+	Failure   string        `json:"failure"` // its kind
+	Detail    string        `json:"detail"`  // the same in words
 
 	// Not in lists.
 	Payload json.RawMessage `json:"payload,omitempty"` // the body as it is signed and sent
@@ -44,24 +45,27 @@ type Delivery struct {
 
 // DeliveryTry is one try.
 type DeliveryTry struct {
-	Number    int       `json:"number"`
-	StartedAt time.Time `json:"started_at"`
-	TookMS    int64     `json:"took_ms"`
-	Instance  string    `json:"instance"`
-	Status    int       `json:"status"`
-	Category  string    `json:"category"`
-	Detail    string    `json:"detail"`
-	Response  string    `json:"response"` // the beginning of the receiver's answer
+	Number     int        `json:"number"`
+	At         time.Time  `json:"at"`
+	DurationMS int64      `json:"duration_ms"`
+	Instance   string     `json:"instance"` // the process that made it
+	Status     int        `json:"status"`
+	Failure    string     `json:"failure"` // its kind
+	Detail     string     `json:"detail"`  // the same in words
+	Excerpt    string     `json:"excerpt"` // the beginning of the receiver's answer
+	NextAt     *time.Time `json:"next_at"` // the try after it
 }
 
 // DeliveryFilter selects deliveries; its zero value selects all.
 type DeliveryFilter struct {
-	Webhook string // the receiver's id
-	Command string // the command's id
-	States  []DeliveryState
-	Type    string // of the event
-	Cursor  string // of the page to begin with
-	Limit   int    // deliveries per page, up to 100; 50
+	Webhook      string // the receiver's id
+	Command      string // the command's id
+	States       []DeliveryState
+	Event        string    // its id: the header webhook-id
+	Type         string    // of the event
+	Since, Until time.Time // of the event; Until is exclusive
+	Cursor       string    // of the page to begin with
+	Limit        int       // deliveries per page, up to 100; 50
 }
 
 // DeliveryPage is one page of the delivery log.
@@ -69,7 +73,10 @@ type DeliveryPage = PageOf[Delivery]
 
 // DeliveriesPage reads one page of the delivery log, the newest first.
 func (c *Client) DeliveriesPage(ctx context.Context, f DeliveryFilter) (DeliveryPage, error) {
-	q := query(map[string]string{"webhook": f.Webhook, "command": f.Command, "type": f.Type, "cursor": f.Cursor, "limit": number(f.Limit)})
+	q := query(map[string]string{
+		"webhook": f.Webhook, "command": f.Command, "event": f.Event, "type": f.Type,
+		"since": moment(f.Since), "until": moment(f.Until), "cursor": f.Cursor, "limit": number(f.Limit),
+	})
 	for _, s := range f.States {
 		q.Add("state", string(s))
 	}

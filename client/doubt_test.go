@@ -34,14 +34,15 @@ func (e exchange) test(t *testing.T) {
 	}
 }
 
-const report = `{"id":"r1","upstream":"ledger","operation":null,"format":"csv","state":"compared","created_at":"2026-11-01T00:00:00Z","created_by":"ann",
-	"from":"2026-10-01T00:00:00Z","until":null,"lines":3,"counts":{"matched":2,"missing_here":1},"detail":null,"compared_at":"2026-11-01T00:00:01Z",
-	"applied_at":null,"applied_by":null,"reason":null,"applied":0}`
+const report = `{"id":"r1","upstream":"ledger","operation":null,"format":"csv","columns":{"reference":"Ref No"},"states":{"paid":"applied"},"compare":[{"column":"amount","field":"/body/amount"}],
+	"from":"2026-10-01T00:00:00Z","until":null,"settles_for":"48h0m0s","created_at":"2026-11-01T00:00:00Z","created_by":"ann","state":"compared","problem":null,"bytes":9,"sha256":"s",
+	"lines":3,"compared":3,"scanned":4,"compared_at":"2026-11-01T00:00:01Z","counts":{"matched":2,"missing_here":1,"young_there":0},"effects":{"settled":1,"kept":0,"conflicts":0,"none":1},
+	"apply_asked_at":null,"apply_asked_by":null,"apply_reason":null,"applied_at":null}`
 
 func isReport(v any) bool {
 	r := v.(Report)
-	return r.ID == "r1" && r.Format == ReportCSV && r.State == ReportCompared && r.Resting() && r.Lines == 3 && r.Counts["matched"] == 2 &&
-		r.From != nil && r.Until == nil && string(r.JSON()) == report
+	return r.ID == "r1" && r.Format == ReportCSV && r.State == ReportCompared && r.Resting() && r.Lines == 3 && r.Counts["matched"] == 2 && r.Effects["settled"] == 1 &&
+		r.From != nil && r.Until == nil && r.States["paid"] == FindingApplied && r.Compare[0] == Comparison{"amount", "/body/amount"} && string(r.JSON()) == report
 }
 
 func TestReports(t *testing.T) {
@@ -62,11 +63,17 @@ func TestReports(t *testing.T) {
 		}, "GET /v1/reconciliations?cursor=c&limit=2&upstream=ledger", 0, `{"data":[` + report + `],"next_cursor":"n"}`, func(v any) bool {
 			return v.(ReportPage).Data[0].ID == "r1" && v.(ReportPage).NextCursor == "n"
 		}},
+		{"another delimiter", func(ctx context.Context, c *Client) (any, error) {
+			return c.UploadReport(ctx, ReportUpload{Upstream: "u", Format: ReportCSV, Delimiter: ";"}, strings.NewReader("a"))
+		}, "POST /v1/reconciliations?delimiter=%3B&upstream=u a", 202, report, isReport},
 		{"items", func(ctx context.Context, c *Client) (any, error) {
 			return c.ReportItemsPage(ctx, "r1", ReportItemFilter{Kinds: []string{"different", "missing_here"}, Limit: 9})
 		}, "GET /v1/reconciliations/r1/items?kind=different&kind=missing_here&limit=9", 0,
-			`{"data":[{"kind":"different","line":7,"reference":"p","key":null,"command_id":"c1","state":"paid","detail":"amount","effect":null}],"next_cursor":null}`, func(v any) bool {
-				return v.(ReportItemPage).Data[0] == ReportItem{"different", 7, "p", "", "c1", "paid", "amount", ""}
+			`{"data":[{"number":1,"kind":"different","line":7,"reference":"p","key":null,"command_id":"c1","word":"paid","finding":"applied","state":"success",
+				"differences":[{"field":"/body/amount","ours":"10","theirs":"11"}],"duplicate_of":null,"problem":null,"content":{"a": "b"},"effect":null,"applied_at":null}],"next_cursor":null}`, func(v any) bool {
+				i := v.(ReportItemPage).Data[0]
+				return i.Kind == "different" && i.Line == 7 && i.Finding == FindingApplied && i.State == StateSuccess &&
+					i.Differences[0] == Difference{"/body/amount", "10", "11"} && string(i.Content) == `{"a": "b"}`
 			}},
 	} {
 		e.test(t)
@@ -119,22 +126,23 @@ func TestUploadThatStandsStill(t *testing.T) {
 	}
 }
 
-const deliveryJSON = `{"id":"d1","webhook_id":"w1","event_id":"e1","type":"command.success","command_id":"c1","sequence":2,"state":"failed","created_at":"2026-11-01T00:00:00Z",
-	"next_at":null,"delivered_at":null,"tries":1,"last_status":500,"last_category":"status","last_detail":"D","payload":{"a": 1},
-	"log":[{"number":1,"started_at":"2026-11-01T00:00:00Z","took_ms":7,"instance":"i","status":null,"category":"header_timeout","detail":"d","response":null}]}`
+const deliveryJSON = `{"id":"d1","webhook_id":"w1","event_id":"e1","type":"command.success","command_id":"c1","sequence":2,"at":"2026-11-01T00:00:00Z","state":"failed",
+	"held_until":null,"next_at":null,"ended_at":"2026-11-01T00:00:00Z","tries":1,"status":500,"failure":"status","detail":"D","payload":{"a": 1},
+	"log":[{"number":1,"at":"2026-11-01T00:00:00Z","duration_ms":7,"instance":"i","status":null,"failure":"header_timeout","detail":"d","excerpt":null,"next_at":null}]}`
 
 func isDelivery(v any) bool {
 	d := v.(Delivery)
-	return d.ID == "d1" && d.State == DeliveryFailed && d.LastStatus == 500 && string(d.Payload) == `{"a": 1}` && d.Log[0].TookMS == 7 && d.Log[0].Category == "header_timeout"
+	return d.ID == "d1" && d.State == DeliveryFailed && d.Status == 500 && d.Failure == "status" && d.EndedAt != nil && string(d.Payload) == `{"a": 1}` &&
+		d.Log[0].DurationMS == 7 && d.Log[0].Failure == "header_timeout"
 }
 
-const webhookJSON = `{"id":"w1","url":"https://x.example/h","description":"d","events":["command.success"],"upstreams":[],"ordered":true,
-	"disabled":{"at":"2026-11-01T00:00:00Z","reason":"410"},"secrets":[{"id":"s1","created_at":"2026-11-01T00:00:00Z","expires_at":null}],
+const webhookJSON = `{"id":"w1","url":"https://x.example/h","description":"d","events":["command.success"],"upstreams":[],"ordered":true,"version":4,
+	"failing_since":"2026-11-01T00:00:00Z","disabled":{"at":"2026-11-01T00:00:00Z","by":"gone","reason":"410"},"secrets":[{"id":"s1","created_at":"2026-11-01T00:00:00Z","expires_at":null}],
 	"created_at":"2026-11-01T00:00:00Z","updated_at":"2026-11-01T00:00:00Z","secret":"whsec_x"}`
 
 func isWebhook(v any) bool {
 	w := v.(Webhook)
-	return w.ID == "w1" && w.Ordered && w.Disabled.Reason == "410" && w.Secrets[0].ID == "s1" && w.Secret == "whsec_x" && string(w.JSON()) == webhookJSON
+	return w.ID == "w1" && w.Ordered && w.Version == 4 && w.FailingSince != nil && w.Disabled.By == "gone" && w.Disabled.Reason == "410" && w.Secrets[0].ID == "s1" && w.Secret == "whsec_x" && string(w.JSON()) == webhookJSON
 }
 
 func TestWebhooksAndDeliveries(t *testing.T) {
@@ -155,40 +163,52 @@ func TestWebhooksAndDeliveries(t *testing.T) {
 			`POST /v1/webhooks/w1/secrets {"overlap":"0s"}`, 0, webhookJSON, isWebhook},
 		{"test", func(ctx context.Context, c *Client) (any, error) { return c.TestWebhook(ctx, "w1") }, "POST /v1/webhooks/w1/test", 202, deliveryJSON, isDelivery},
 		{"redeliver a range", func(ctx context.Context, c *Client) (any, error) {
-			return c.RedeliverWebhook(ctx, "w1", RedeliverRange{From: at, State: "all"})
-		}, `POST /v1/webhooks/w1/redeliver {"from":"2026-11-01T00:00:00Z","state":"all"}`, 202, `{"count":3}`, func(v any) bool { return v.(int64) == 3 }},
+			return c.RedeliverWebhook(ctx, "w1", RedeliverRange{Since: at, States: []DeliveryState{DeliveryDelivered}, Reason: "r"})
+		}, `POST /v1/webhooks/w1/redeliver {"since":"2026-11-01T00:00:00Z","states":["delivered"],"reason":"r"}`, 202, `{"count":3,"more":true}`,
+			func(v any) bool { return v.(Redelivered) == Redelivered{3, true} }},
 		{"deliveries", func(ctx context.Context, c *Client) (any, error) {
-			return c.DeliveriesPage(ctx, DeliveryFilter{Webhook: "w1", Command: "c1", States: []DeliveryState{DeliveryFailed, DeliveryPending}, Type: WebhookSuccess})
-		}, "GET /v1/webhook-deliveries?command=c1&state=failed&state=pending&type=command.success&webhook=w1", 0, `{"data":[` + deliveryJSON + `]}`,
+			return c.DeliveriesPage(ctx, DeliveryFilter{Webhook: "w1", Command: "c1", States: []DeliveryState{DeliveryFailed, DeliveryPending}, Event: "e1", Type: WebhookSuccess, Since: at, Until: at})
+		}, "GET /v1/webhook-deliveries?command=c1&event=e1&since=2026-11-01T00%3A00%3A00Z&state=failed&state=pending&type=command.success&until=2026-11-01T00%3A00%3A00Z&webhook=w1", 0, `{"data":[` + deliveryJSON + `]}`,
 			func(v any) bool { return isDelivery(v.(DeliveryPage).Data[0]) }},
 		{"delivery", func(ctx context.Context, c *Client) (any, error) { return c.Delivery(ctx, "d1") }, "GET /v1/webhook-deliveries/d1", 0, deliveryJSON, isDelivery},
 		{"redeliver", func(ctx context.Context, c *Client) (any, error) { return c.Redeliver(ctx, "d1") }, "POST /v1/webhook-deliveries/d1/redeliver", 202, deliveryJSON, isDelivery},
 	} {
 		e.test(t)
 	}
-	s, c := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	s, c := serve(t, reply200(webhookJSON), problem(412, "precondition_failed"))
+	if _, err := c.UpdateWebhook(background(t), "w1", WebhookChange{Ordered: &off, Version: 4}); err != nil || s.all()[0].header.Get("If-Match") != `"4"` {
+		t.Errorf("with a version: %v, %v", err, s.all()[0].header)
+	}
+	if _, err := c.UpdateWebhook(background(t), "w1", WebhookChange{Ordered: &off, Version: 4}); !errors.Is(err, ErrStale) {
+		t.Errorf("stale: %v", err)
+	}
+	s, c = serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	if err := c.DeleteWebhook(background(t), "w1"); err != nil || s.all()[0].method+s.all()[0].path != "DELETE/v1/webhooks/w1" {
 		t.Errorf("delete: %v by %+v", err, s.all())
 	}
 }
 
 func TestAudit(t *testing.T) {
-	entry := `{"number":3,"at":"2026-11-01T00:00:00Z","actor":"ann","action":"resolve","command_id":null,"reason":"r","data":{"x": 1},"hash":"ab"}`
+	entry := `{"number":3,"at":"2026-11-01T00:00:00Z","actor":"ann","action":"resolve","command_id":null,"subject":"w1","reason":"r","evidence_reference":"T-1","details":{"x": 1},"previous_hash":"cd","hash":"ab"}`
+	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	isPage := func(v any) bool {
 		e := v.(AuditPage).Data[0]
-		return e.Number == 3 && e.Actor == "ann" && e.CommandID == "" && string(e.Data) == `{"x": 1}` && e.Hash == "ab"
+		return e.Number == 3 && e.Actor == "ann" && e.CommandID == "" && e.Subject == "w1" && e.EvidenceReference == "T-1" && e.Before == nil && string(e.Details) == `{"x": 1}` &&
+			e.PreviousHash == "cd" && e.Hash == "ab"
 	}
 	for _, e := range []exchange{
 		{"list", func(ctx context.Context, c *Client) (any, error) {
-			return c.AuditPage(ctx, AuditFilter{Command: "c1", Actor: "ann", Action: "resolve", Limit: 5})
-		}, "GET /v1/audit?action=resolve&actor=ann&command=c1&limit=5", 0, `{"data":[` + entry + `],"next_cursor":null}`, isPage},
+			return c.AuditPage(ctx, AuditFilter{Command: "c1", Actor: "ann", Action: "resolve", After: at, Limit: 5})
+		}, "GET /v1/audit?action=resolve&actor=ann&after=2026-11-01T00%3A00%3A00Z&command=c1&limit=5", 0, `{"data":[` + entry + `],"next_cursor":null}`, isPage},
 		{"of a command", func(ctx context.Context, c *Client) (any, error) { return c.CommandAuditPage(ctx, "c1", "3", 0) },
 			"GET /v1/commands/c1/audit?cursor=3", 0, `{"data":[` + entry + `]}`, isPage},
-		{"verify", func(ctx context.Context, c *Client) (any, error) { return c.VerifyAudit(ctx) }, "GET /v1/audit/verify", 0,
-			`{"intact":false,"entries":2,"last_hash":null,"faults":[{"number":3,"detail":"edited"}]}`, func(v any) bool {
+		{"verify", func(ctx context.Context, c *Client) (any, error) { return c.VerifyAudit(ctx, "3:ab") }, "GET /v1/audit/verify?pin=3%3Aab", 0,
+			`{"sound":false,"entries":2,"head":"2:ab","problem":{"number":3,"kind":"edited","detail":"D"}}`, func(v any) bool {
 				a := v.(AuditVerification)
-				return !a.Intact && a.Entries == 2 && a.LastHash == "" && a.Faults[0] == AuditFault{3, "edited"}
+				return !a.Sound && a.Entries == 2 && a.Head == "2:ab" && *a.Problem == AuditProblem{3, "edited", "D"}
 			}},
+		{"verify what there is", func(ctx context.Context, c *Client) (any, error) { return c.VerifyAudit(ctx, "") }, "GET /v1/audit/verify", 0,
+			`{"sound":true,"entries":0,"head":null,"problem":null}`, func(v any) bool { return v.(AuditVerification).Sound && v.(AuditVerification).Problem == nil }},
 	} {
 		e.test(t)
 	}
@@ -202,6 +222,24 @@ func TestLookups(t *testing.T) {
 			l := v.(LookupPage).Data[0]
 			return l.ID == 9 && l.Round == 2 && l.Finding == FindingAbsent && l.Counts && l.Response.Headers.Get("Date") == "d" && string(l.Response.Body) == `{"items": []}` && l.Notes[0] == "n"
 		}}.test(t)
+}
+
+func TestNotices(t *testing.T) {
+	exchange{"notices", func(ctx context.Context, c *Client) (any, error) { return c.Notices(ctx, "x") }, "GET /v1/commands/x/notices", 0,
+		`{"data":[{"id":4,"event_id":"evt_1","received_at":"2026-11-01T00:00:00Z","matched_at":null,"profile_version":3,"named_by":"key","name":"k1","weight":"hint","finding":"applied",
+		"reference":null,"code":null,"message":null,"rule":"r","state":"kept","effect":"lookup","headers":{"x-a":["1"]},"body":{"a": 1},"sha256":"s","notes":["n"]}]}`, func(v any) bool {
+			n := v.(NoticePage).Data[0]
+			return n.ID == 4 && n.EventID == "evt_1" && n.MatchedAt == nil && n.NamedBy == "key" && n.Weight == "hint" && n.Finding == FindingApplied && n.Effect == "lookup" &&
+				n.Headers.Get("X-A") == "1" && string(n.Body) == `{"a": 1}` && n.Notes[0] == "n"
+		}}.test(t)
+}
+
+func TestWaitDelivery(t *testing.T) {
+	pending, failed := reply200(`{"id":"d1","state":"pending","tries":0}`), reply200(`{"id":"d1","state":"pending","tries":1,"status":500}`)
+	s, c := serve(t, pending, failed)
+	if d, err := c.WaitDelivery(background(t), "d1", 0); err != nil || d.Status != 500 || len(s.all()) != 2 {
+		t.Errorf("%+v, %v", d, err)
+	}
 }
 
 // Lists that have many pages go through all of them.
@@ -345,11 +383,11 @@ func TestWhatPeopleDecideIsSentOnce(t *testing.T) {
 }
 
 func TestBulk(t *testing.T) {
-	answer := `{"id":"b1","action":"resolve","state":"done","dry_run":false,"count":2,"done":1,"refused":1,
-		"items":[{"command_id":"c1","result":"done","problem":null},{"command_id":"c2","result":"refused","problem":"changed"}],"sample":[]}`
+	answer := `{"id":"b1","action":"resolve","actor":"ann","reason":"r","created_at":"2026-11-01T00:00:00Z","state":"done","count":2,"done":1,"refused":1,"problems":{"stale":1},
+		"items":[{"command_id":"c1","result":"done","problem":null,"detail":null},{"command_id":"c2","result":"refused","problem":"stale","detail":"D"}],"sample":[]}`
 	isBulk := func(v any) bool {
 		b := v.(Bulk)
-		return b.Over() && b.Count == 2 && b.Refused == 1 && b.Items[0].Problem == "" && b.Items[1] == BulkItem{"c2", "refused", "changed"} && string(b.JSON()) == answer
+		return b.Over() && b.Count == 2 && b.Refused == 1 && b.Problems["stale"] == 1 && b.Items[0].Problem == "" && b.Items[1] == BulkItem{"c2", "refused", "stale", "D"} && string(b.JSON()) == answer
 	}
 	ann, count := "ann", 2
 	for _, e := range []exchange{
@@ -360,6 +398,13 @@ func TestBulk(t *testing.T) {
 			})
 		}, `POST /v1/reviews/bulk {"id":"b1","action":"resolve","filter":{"kind":["unresolved"],"assignee":"ann","older_than":"1h0m0s","metadata_min":{"amount":"1"}},"reason":"r","evidence_reference":"T-1","state":"rejected","code":"c","expected_count":2}`,
 			202, answer, isBulk},
+		{"count", func(ctx context.Context, c *Client) (any, error) {
+			return c.StartBulk(ctx, BulkRequest{Action: "lookup", Filter: ReviewFilter{Upstream: "u"}, DryRun: true})
+		}, `POST /v1/reviews/bulk {"action":"lookup","filter":{"upstream":"u"},"dry_run":true}`, 0, `{"id":null,"state":"preview","count":2,"sample":[{"command_id":"c1","result":"pending"}]}`,
+			func(v any) bool {
+				b := v.(Bulk)
+				return b.State == BulkPreview && b.Over() && b.Sample[0].CommandID == "c1"
+			}},
 		{"read", func(ctx context.Context, c *Client) (any, error) { return c.Bulk(ctx, "b1") }, "GET /v1/reviews/bulk/b1", 0, answer, isBulk},
 	} {
 		e.test(t)

@@ -36,6 +36,7 @@ type Problem struct {
 	// CurrentVersion comes with precondition_failed: the version that the command has
 	// now.
 	CurrentVersion int `json:"current_version"`
+	Count          int `json:"count"` // with count_differs and too_many: how many commands the filter selects now
 
 	retryAfter time.Duration // negative: not stated
 }

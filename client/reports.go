@@ -23,50 +23,69 @@ type ReportUpload struct {
 	Upstream  string
 	Operation string // empty: every operation of the upstream
 	Format    ReportFormat
-	// Columns says where a field stands: a column's name in CSV, a JSON Pointer or a
-	// member in JSON lines. Fields are key, reference, state, code, message and those
-	// of Compare.
+	Delimiter string // of CSV; empty: a comma
+	// Columns says where a field stands: a column's name, in JSON lines a member's name
+	// or a JSON Pointer. Fields are command_id, key, reference, state, code and message;
+	// one that is left out stands in the column of its own name, if there is one.
 	Columns map[string]string
-	// States says what a text in the state's column means: success, rejected or
-	// pending.
+	// States says what the report's words mean: success, rejected, cancelled or
+	// pending, which mean themselves.
 	States map[string]string
-	// Compare names what must be equal: a field of the report, and a JSON Pointer into
-	// the command, such as /body/amount.
+	// Compare names what has to be equal: a column of the report, and a JSON Pointer
+	// such as /body/amount, or metadata.NAME, into the command.
 	Compare map[string]string
 	// From and Until, which is exclusive, are what the report covers, by when the
-	// commands were created.
+	// commands were accepted. Without a period nothing can be missing there.
 	From, Until time.Time
-	// SettlesFor: younger commands may be missing there without meaning anything.
+	// SettlesFor: what happened to a command in this time before the upload need not
+	// be in the report.
 	SettlesFor time.Duration
 }
 
 // Report is a settlement report and how far it is.
 type Report struct {
-	ID         string           `json:"id"`
-	Upstream   string           `json:"upstream"`
-	Operation  string           `json:"operation"`
-	Format     ReportFormat     `json:"format"`
-	State      ReportState      `json:"state"`
-	CreatedAt  time.Time        `json:"created_at"`
-	CreatedBy  string           `json:"created_by"`
-	From       *time.Time       `json:"from"`
-	Until      *time.Time       `json:"until"`
-	Lines      int64            `json:"lines"`  // read, without the header line of CSV
-	Counts     map[string]int64 `json:"counts"` // items by kind, so far
-	Detail     string           `json:"detail"` // why it failed
-	ComparedAt *time.Time       `json:"compared_at"`
-	AppliedAt  *time.Time       `json:"applied_at"`
-	AppliedBy  string           `json:"applied_by"`
-	Reason     string           `json:"reason"`  // given with the apply
-	Applied    int64            `json:"applied"` // lines taken as evidence so far
+	ID           string             `json:"id"`
+	Upstream     string             `json:"upstream"`
+	Operation    string             `json:"operation"` // empty: all of the upstream
+	Format       ReportFormat       `json:"format"`
+	Columns      map[string]string  `json:"columns"` // as they are read
+	States       map[string]Finding `json:"states"`
+	Compare      []Comparison       `json:"compare"`
+	From         *time.Time         `json:"from"`
+	Until        *time.Time         `json:"until"`
+	SettlesFor   string             `json:"settles_for"`
+	CreatedAt    time.Time          `json:"created_at"`
+	CreatedBy    string             `json:"created_by"`
+	State        ReportState        `json:"state"`
+	Problem      string             `json:"problem"` // why it failed, or what holds it up
+	Bytes        int64              `json:"bytes"`
+	SHA256       string             `json:"sha256"` // of the file, once it is complete
+	Lines        int                `json:"lines"`
+	Compared     int                `json:"compared"` // of the lines
+	Scanned      int64              `json:"scanned"`  // commands of the period that were looked for
+	ComparedAt   *time.Time         `json:"compared_at"`
+	Counts       map[string]int     `json:"counts"`  // items by kind, so far
+	Effects      map[string]int     `json:"effects"` // what was passed on, by what it did: settled, kept, conflicts, none
+	ApplyAskedAt *time.Time         `json:"apply_asked_at"`
+	ApplyAskedBy string             `json:"apply_asked_by"`
+	ApplyReason  string             `json:"apply_reason"`
+	AppliedAt    *time.Time         `json:"applied_at"`
 
 	document
+}
+
+// Comparison is a column of a report and the field of a command that has to be
+// equal.
+type Comparison struct {
+	Column string `json:"column"`
+	Field  string `json:"field"`
 }
 
 // ReportState is how far a report is.
 type ReportState string
 
 const (
+	ReportUploading ReportState = "uploading"
 	ReportComparing ReportState = "comparing"
 	ReportCompared  ReportState = "compared" // it has changed no command yet
 	ReportApplying  ReportState = "applying"
@@ -81,14 +100,30 @@ func (r Report) Resting() bool {
 
 // ReportItem is one line of a report, or a command that it leaves out.
 type ReportItem struct {
-	Kind      string `json:"kind"` // matched, different, missing_here, missing_there and such
-	Line      int64  `json:"line"` // 0 for what is missing there
-	Reference string `json:"reference"`
-	Key       string `json:"key"`
-	CommandID string `json:"command_id"`
-	State     string `json:"state"`  // as the report has it
-	Detail    string `json:"detail"` // what differs
-	Effect    string `json:"effect"` // what applying it did
+	Number int `json:"number"`
+	Line   int `json:"line"` // in the file; 0 where no line is about the command
+	// Kind is matched, different, missing_here, missing_there, duplicate, ambiguous,
+	// unreadable or too_young.
+	Kind        string          `json:"kind"`
+	CommandID   string          `json:"command_id"`
+	Reference   string          `json:"reference"` // as the line names it
+	Key         string          `json:"key"`
+	Word        string          `json:"word"`    // the state in the report's word
+	Finding     Finding         `json:"finding"` // what that means
+	State       State           `json:"state"`   // of the command when it was compared
+	Differences []Difference    `json:"differences"`
+	DuplicateOf int             `json:"duplicate_of"` // the line of the first one about the command
+	Problem     string          `json:"problem"`      // in words
+	Content     json.RawMessage `json:"content"`      // the whole line
+	Effect      string          `json:"effect"`       // what applying it did: settled, kept, none, conflict
+	AppliedAt   *time.Time      `json:"applied_at"`
+}
+
+// Difference is a field in which a line and a command differ.
+type Difference struct {
+	Field  string `json:"field"`
+	Ours   string `json:"ours"`
+	Theirs string `json:"theirs"`
 }
 
 // UploadReport sends a settlement report, as it is read, and returns while it is
@@ -103,7 +138,7 @@ func (c *Client) UploadReport(ctx context.Context, u ReportUpload, content io.Re
 		return Report{}, &Invalid{"Format", "the format of the report is csv or jsonl"}
 	}
 	q := query(map[string]string{
-		"upstream": u.Upstream, "operation": u.Operation, "from": moment(u.From), "until": moment(u.Until), "settles_for": span(u.SettlesFor),
+		"upstream": u.Upstream, "operation": u.Operation, "delimiter": u.Delimiter, "from": moment(u.From), "until": moment(u.Until), "settles_for": span(u.SettlesFor),
 	})
 	named(q, "columns", u.Columns)
 	named(q, "states", u.States)
@@ -127,9 +162,9 @@ func (c *Client) WaitReport(ctx context.Context, id string, each func(Report)) (
 	return poll(ctx, func(ctx context.Context) (Report, error) { return c.Report(ctx, id) }, Report.Resting, each)
 }
 
-// ApplyReport takes a compared report as evidence: every matched line becomes a
-// finding about its command. What differs or is missing changes nothing. Repeating
-// it is safe.
+// ApplyReport takes a compared report as evidence: what its lines say becomes
+// findings about their commands, one by one. What cannot be told apart, is missing or
+// too young changes nothing. Repeating it is safe.
 func (c *Client) ApplyReport(ctx context.Context, id, reason string) (Report, error) {
 	body, err := json.Marshal(map[string]string{"reason": reason})
 	if err != nil {

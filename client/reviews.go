@@ -23,8 +23,11 @@ type Review struct {
 	HandedReason string     `json:"handed_reason"` // why the automation gave it to people
 	Evidence     string     `json:"evidence"`      // of the last attempt that may have crossed
 	Conflicts    []Conflict `json:"conflicts"`
-	Actions      []string   `json:"actions"` // what can be done to it now: resolve, lookup, resend, assign, note, correct
-	Command      Command    `json:"command"`
+	// Actions are what can be done to it now: resolve, lookup, resend, resend_absent (on
+	// a person's own finding that nothing arrived), assign, note, correct, dismiss (a
+	// correction to the state that it has).
+	Actions []string `json:"actions"`
+	Command Command  `json:"command"`
 }
 
 // Conflict is evidence that contradicts a settled state.
@@ -46,7 +49,7 @@ type ReviewFilter struct {
 	Kinds     []ReviewKind
 	Upstream  string
 	Operation string
-	Reasons   []string      // of the outcome
+	Reasons   []string      // of the outcome, or why it was handed to people
 	Evidence  []string      // of the last attempt that may have crossed
 	Assignee  *string       // empty: those that nobody looks after
 	OlderThan time.Duration // waiting for at least so long

@@ -9,16 +9,19 @@ import (
 
 // Webhook is a receiver that outcomes are sent to.
 type Webhook struct {
-	ID          string        `json:"id"`
-	URL         string        `json:"url"`
-	Description string        `json:"description"`
-	Events      []string      `json:"events"`    // types; empty: all
-	Upstreams   []string      `json:"upstreams"` // empty: all
-	Ordered     bool          `json:"ordered"`   // a command's next event waits for the one before
-	Disabled    *Disabled     `json:"disabled"`  // nil: it is not
-	Secrets     []SecretInUse `json:"secrets"`   // that sign, the newest first; without their values
-	CreatedAt   time.Time     `json:"created_at"`
-	UpdatedAt   time.Time     `json:"updated_at"`
+	ID          string    `json:"id"`
+	URL         string    `json:"url"`
+	Description string    `json:"description"`
+	Events      []string  `json:"events"`    // types; empty: all
+	Upstreams   []string  `json:"upstreams"` // empty: all
+	Ordered     bool      `json:"ordered"`   // a command's next event waits for the one before
+	Version     int       `json:"version"`   // grows with every change
+	Disabled    *Disabled `json:"disabled"`  // nil: it is not; while it is, deliveries wait
+	// FailingSince is the first failure after the last success.
+	FailingSince *time.Time    `json:"failing_since"`
+	Secrets      []SecretInUse `json:"secrets"` // that sign, the newest first; without their values
+	CreatedAt    time.Time     `json:"created_at"`
+	UpdatedAt    time.Time     `json:"updated_at"`
 	// Secret verifies the signatures: see VerifyWebhook. It comes with CreateWebhook
 	// and RotateWebhookSecret and is never shown again.
 	Secret string `json:"secret,omitempty"`
@@ -29,7 +32,8 @@ type Webhook struct {
 // Disabled says since when and why nothing is sent to a receiver.
 type Disabled struct {
 	At     time.Time `json:"at"`
-	Reason string    `json:"reason"` // who or what did it: a person, a 410, days of failures
+	By     string    `json:"by"` // person, gone (it answered 410), failing (for days)
+	Reason string    `json:"reason"`
 }
 
 // SecretInUse is a secret without its value.
@@ -60,6 +64,7 @@ type WebhookSettings struct {
 	Events      []string `json:"events,omitempty"`    // such as command.success; empty for all
 	Upstreams   []string `json:"upstreams,omitempty"` // empty for all
 	Ordered     bool     `json:"ordered,omitempty"`
+	Reason      string   `json:"reason,omitempty"` // for the audit log
 }
 
 // CreateWebhook has outcomes sent to a receiver. It is not repeated by itself: after
@@ -77,6 +82,10 @@ type WebhookChange struct {
 	Upstreams   []string `json:"upstreams,omitzero"` // not nil but empty: all
 	Ordered     *bool    `json:"ordered,omitzero"`
 	Disabled    *bool    `json:"disabled,omitzero"` // false: deliveries that were due meanwhile follow
+	Reason      string   `json:"reason,omitzero"`   // for the audit log
+	// Version is the one that the change is meant for: ErrStale if it has another by
+	// now. 0: whatever it is.
+	Version int `json:"-"`
 }
 
 // UpdateWebhook changes a receiver. It is not repeated by itself: another's change
@@ -86,7 +95,11 @@ func (c *Client) UpdateWebhook(ctx context.Context, id string, change WebhookCha
 	if err != nil {
 		return Webhook{}, err
 	}
-	return once[Webhook](ctx, c, call{method: http.MethodPatch, path: path("webhooks", id), body: body})
+	r := call{method: http.MethodPatch, path: path("webhooks", id), body: body}
+	if change.Version > 0 {
+		r.headers = ifMatch(change.Version)
+	}
+	return once[Webhook](ctx, c, r)
 }
 
 // DeleteWebhook sends nothing more to a receiver. Its delivery log stays.
@@ -110,23 +123,27 @@ func (c *Client) TestWebhook(ctx context.Context, id string) (Delivery, error) {
 
 // RedeliverRange selects what is delivered once more.
 type RedeliverRange struct {
-	From  time.Time // events made from here on
-	Until time.Time // exclusive; zero: now
-	State string    // failed, delivered or all; empty: failed
+	Since  time.Time       // events from here on
+	Until  time.Time       // exclusive; zero: now
+	States []DeliveryState // empty: those that failed
+	Reason string          // for the audit log
+}
+
+// Redelivered says how much of a range is due again.
+type Redelivered struct {
+	Count int  `json:"count"` // the oldest first
+	More  bool `json:"more"`  // the range holds more than one call makes due: the same call takes the next
 }
 
 // RedeliverWebhook has a range of events delivered once more, under the same event
-// ids, and says how many. It is not repeated by itself, and a receiver knows a
-// repeat by the event id.
-func (c *Client) RedeliverWebhook(ctx context.Context, id string, r RedeliverRange) (int64, error) {
-	d, err := post[struct {
-		Count int64 `json:"count"`
-	}](ctx, c, path("webhooks", id, "redeliver"), struct {
-		From  string `json:"from"`
-		Until string `json:"until,omitempty"`
-		State string `json:"state,omitempty"`
-	}{moment(r.From), moment(r.Until), r.State})
-	return d.Count, err
+// ids. It is not repeated by itself; a receiver knows a repeat by the event id.
+func (c *Client) RedeliverWebhook(ctx context.Context, id string, r RedeliverRange) (Redelivered, error) {
+	return post[Redelivered](ctx, c, path("webhooks", id, "redeliver"), struct {
+		Since  string          `json:"since"`
+		Until  string          `json:"until,omitempty"`
+		States []DeliveryState `json:"states,omitempty"`
+		Reason string          `json:"reason,omitempty"`
+	}{moment(r.Since), moment(r.Until), r.States, r.Reason})
 }
 
 // post sends a document once.

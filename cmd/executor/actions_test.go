@@ -152,6 +152,17 @@ func TestLookupsCommand(t *testing.T) {
 	}
 }
 
+func TestNoticesCommand(t *testing.T) {
+	f := newFakeService(t).on("GET /v1/commands/"+someID+"/notices", 200, `{"data": [{"id": 4, "event_id": "evt_1", "received_at": "2026-12-01T10:00:05Z", "named_by": "key", "name": "order-1",
+		"weight": "conclusive", "finding": "applied", "reference": "pay_9", "message": null, "rule": "json.ok", "state": "done", "effect": "settled"}], "next_cursor": null}`)
+	want := `EVENT  RECEIVED              NAMES        WEIGHT      FINDING  REFERENCE  STATE  EFFECT   BECAUSE
+evt_1  2026-12-01T10:00:05Z  key order-1  conclusive  applied  pay_9      done   settled  json.ok
+`
+	if r := execute(t, f.env, "notices", someID).must(t, exitSuccess); r.stdout != want {
+		t.Errorf("got\n%s", r.stdout)
+	}
+}
+
 func TestReviewsCommand(t *testing.T) {
 	ago := time.Now().Add(-90 * time.Minute).UTC().Format(time.RFC3339)
 	answer := `{"data": [

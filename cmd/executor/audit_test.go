@@ -13,45 +13,47 @@ import (
 )
 
 func auditEntryJSON(number, hash string) string {
-	return `{"number": ` + number + `, "at": "2026-12-01T10:00:00Z", "actor": "ann", "action": "resolve", "command_id": "c1", "reason": "seen", "data": {"state": "success"}, "hash": "` + hash + `"}`
+	return `{"number": ` + number + `, "at": "2026-12-01T10:00:00Z", "actor": "ann", "action": "resolve", "command_id": "c1", "subject": null, "reason": "seen", "evidence_reference": "T-1",
+		"before": {"state": "unresolved", "assignee": "ann", "note": null}, "after": {"state": "success", "assignee": "ann", "reference": "p1"}, "previous_hash": "aa", "hash": "` + hash + `"}`
 }
 
 func TestAuditList(t *testing.T) {
 	page := `{"data": [` + auditEntryJSON("3", "ab") + `], "next_cursor": null}`
 	f := newFakeService(t).on("GET /v1/audit", 200, page).on("GET /v1/commands/c1/audit", 200, page)
-	want := "NUMBER  AT                    ACTOR  ACTION   COMMAND  REASON  DATA\n3       2026-12-01T10:00:00Z  ann    resolve  c1       seen    {\"state\":\"success\"}\n"
-	for _, args := range [][]string{{}, {"--command", "c1"}, {"--command", "c1", "--actor", "ann", "--action", "resolve"}} {
+	want := `NUMBER  AT                    ACTOR  ACTION   ON  REASON  EVIDENCE  CHANGE
+3       2026-12-01T10:00:00Z  ann    resolve  c1  seen    T-1       reference null → p1, state unresolved → success
+`
+	for _, args := range [][]string{{}, {"--command", "c1"}, {"--command", "c1", "--actor", "ann", "--action", "resolve", "--after", "2026-12-01T00:00:00Z"}} {
 		if r := execute(t, f.env, append([]string{"audit", "list"}, args...)...).must(t, exitSuccess); r.stdout != want {
 			t.Errorf("%v:\n%s", args, r.stdout)
 		}
 	}
-	f.wantAsked(t, "GET /v1/audit?limit=50", "GET /v1/commands/c1/audit?limit=50", "GET /v1/audit?action=resolve&actor=ann&command=c1&limit=50")
+	f.wantAsked(t, "GET /v1/audit?limit=50", "GET /v1/commands/c1/audit?limit=50", "GET /v1/audit?action=resolve&actor=ann&after=2026-12-01T00%3A00%3A00Z&command=c1&limit=50")
 }
 
 func TestAuditVerifyByTheService(t *testing.T) {
 	hash := strings.Repeat("ab", 32)
-	other := strings.Repeat("cd", 32)
-	intact := `{"intact": true, "entries": 3, "last_hash": "` + hash + `", "faults": []}`
-	broken := `{"intact": false, "entries": 1, "last_hash": "` + hash + `", "faults": [{"number": 2, "detail": "it was edited"}]}`
-	list := `{"data": [` + auditEntryJSON("3", hash) + `, ` + auditEntryJSON("2", other) + `], "next_cursor": null}`
+	intact := `{"sound": true, "entries": 3, "head": "3:` + hash + `", "problem": null}`
+	broken := `{"sound": false, "entries": 1, "head": "1:` + hash + `", "problem": {"number": 2, "kind": "edited", "detail": "it was edited"}}`
 	for _, tt := range []struct {
 		name, answer string
 		args         []string
 		code         int
 		want         string
+		asked        string
 	}{
-		{"sound", intact, nil, exitSuccess, "-       yes     3        3:" + hash},
-		{"broken", broken, nil, exitFailure, "the record does not hold: entry 2: it was edited"},
-		{"the head as noted", intact, []string{"--head", "3:" + strings.ToUpper(hash)}, exitSuccess, "yes"},
-		{"an older entry as noted", intact, []string{"--head", "2:" + other}, exitSuccess, "yes"},
-		{"written anew", intact, []string{"--head", "2:" + hash}, exitFailure, "entry 2: the entry is not the one that was noted"},
-		{"cut off", intact, []string{"--head", "9:" + hash}, exitFailure, "entry 4: entry 9 was noted, but is not there"},
-		{"no head at all", intact, []string{"--head", "nonsense"}, exitUsage, "number:hash"},
-		{"a tenant", intact, []string{"--tenant", "acme"}, exitUsage, "--database-url"},
+		{"sound", intact, nil, exitSuccess, "-       yes    3        3:" + hash, "GET /v1/audit/verify"},
+		{"broken", broken, nil, exitFailure, "the record does not hold: entry 2: it was edited", "GET /v1/audit/verify"},
+		{"the head as noted", intact, []string{"--head", "3:" + strings.ToUpper(hash)}, exitSuccess, "yes", "GET /v1/audit/verify?pin=3%3A" + hash},
+		{"no head at all", intact, []string{"--head", "nonsense"}, exitUsage, "number:hash", ""},
+		{"a tenant", intact, []string{"--tenant", "acme"}, exitUsage, "--database-url", ""},
 	} {
-		f := newFakeService(t).on("GET /v1/audit/verify", 200, tt.answer).on("GET /v1/audit", 200, list)
+		f := newFakeService(t).on("GET /v1/audit/verify", 200, tt.answer)
 		if r := execute(t, f.env, append([]string{"audit", "verify"}, tt.args...)...).must(t, tt.code); !strings.Contains(r.stdout+r.stderr, tt.want) {
 			t.Errorf("%s:\n%s%s", tt.name, r.stdout, r.stderr)
+		}
+		if asked := strings.Join(f.takeAsked(), " "); asked != tt.asked {
+			t.Errorf("%s: asked %s", tt.name, asked)
 		}
 	}
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"executor/client"
 	"executor/internal/audit"
 )
 
@@ -63,16 +61,16 @@ It ends with 1 and names the first bad entry if the record does not hold.`,
 // chainView is what was found of one tenant's record.
 type chainView struct {
 	Tenant  string     `json:"tenant,omitempty"` // empty: the API key's
-	Intact  bool       `json:"intact"`
+	Sound   bool       `json:"sound"`
 	Entries int64      `json:"entries"` // that hold, from the first on
 	Head    string     `json:"head"`    // to note for the next time; empty for an empty record
-	Fault   *faultView `json:"fault"`
+	Problem *faultView `json:"problem"`
 }
 
 // faultView is the first bad entry.
 type faultView struct {
 	Number int64  `json:"number"`
-	Kind   string `json:"kind,omitempty"`
+	Kind   string `json:"kind"`
 	Detail string `json:"detail"`
 }
 
@@ -117,63 +115,31 @@ func (f *verifyFlags) verifyDatabase(ctx context.Context) ([]chainView, error) {
 }
 
 func newChainView(c audit.Chain) chainView {
-	v := chainView{Tenant: c.Tenant, Intact: c.Problem == nil, Entries: c.Entries}
+	v := chainView{Tenant: c.Tenant, Sound: c.Problem == nil, Entries: c.Entries}
 	if c.Head.Number > 0 {
 		v.Head = c.Head.String()
 	}
 	if p := c.Problem; p != nil {
-		v.Fault = &faultView{p.Number, string(p.Kind), p.Detail}
+		v.Problem = &faultView{p.Number, string(p.Kind), p.Detail}
 	}
 	return v
 }
 
-// askService has the service check its own record, and looks itself at the entry
-// that was noted.
+// askService has the service check its own record.
 func (f *verifyFlags) askService(ctx context.Context) ([]chainView, error) {
 	c, err := f.connect()
 	if err != nil {
 		return nil, err
 	}
-	found, err := c.VerifyAudit(ctx)
+	found, err := c.VerifyAudit(ctx, strings.ToLower(strings.TrimSpace(f.head)))
 	if err != nil {
 		return nil, err
 	}
-	v := chainView{Intact: found.Intact, Entries: found.Entries}
-	if found.LastHash != "" {
-		v.Head = fmt.Sprintf("%d:%s", found.Entries, found.LastHash)
+	v := chainView{Sound: found.Sound, Entries: found.Entries, Head: found.Head}
+	if p := found.Problem; p != nil {
+		v.Problem = &faultView{p.Number, p.Kind, p.Detail}
 	}
-	if len(found.Faults) > 0 {
-		v.Fault = &faultView{Number: found.Faults[0].Number, Detail: found.Faults[0].Detail}
-	}
-	if v.Intact && f.head != "" {
-		v.Fault, err = compareHead(ctx, c, f.head)
-		v.Intact = v.Fault == nil
-	}
-	return []chainView{v}, err
-}
-
-// compareHead finds the entry that was noted among those that the service shows.
-func compareHead(ctx context.Context, c *client.Client, head string) (*faultView, error) {
-	text, hash, _ := strings.Cut(strings.TrimSpace(head), ":")
-	number, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		return nil, usage(err)
-	}
-	for e, err := range c.Audit(ctx, client.AuditFilter{Limit: 100}) {
-		if err != nil {
-			return nil, err
-		}
-		switch {
-		case e.Number > number:
-		case e.Number == number && strings.EqualFold(e.Hash, hash):
-			return nil, nil
-		case e.Number == number:
-			return &faultView{number, "", "the entry is not the one that was noted: it, or one before it, was written anew"}, nil
-		default:
-			return &faultView{e.Number + 1, "", fmt.Sprintf("entry %d was noted, but is not there", number)}, nil
-		}
-	}
-	return &faultView{1, "", fmt.Sprintf("entry %d was noted, but the record is empty", number)}, nil
+	return []chainView{v}, nil
 }
 
 // print shows what was found; a record that does not hold is an error.
@@ -190,7 +156,7 @@ func (f *verifyFlags) print(cmd *cobra.Command, chains []chainView) error {
 	}
 	var faults []error
 	for _, c := range chains {
-		if !c.Intact {
+		if !c.Sound {
 			faults = append(faults, errors.New(c.faultText()))
 		}
 	}
@@ -201,9 +167,9 @@ func (f *verifyFlags) print(cmd *cobra.Command, chains []chainView) error {
 }
 
 func printChains(cmd *cobra.Command, chains []chainView) error {
-	t := newTable(cmd.OutOrStdout(), "TENANT", "INTACT", "ENTRIES", "HEAD")
+	t := newTable(cmd.OutOrStdout(), "TENANT", "HOLDS", "ENTRIES", "HEAD")
 	for _, c := range chains {
-		t.row(c.Tenant, yes(c.Intact), c.Entries, c.Head)
+		t.row(c.Tenant, yes(c.Sound), c.Entries, c.Head)
 	}
 	return t.flush()
 }
@@ -213,8 +179,8 @@ func (c chainView) faultText() string {
 	if c.Tenant != "" {
 		text = fmt.Sprintf("the record of tenant %s does not hold", c.Tenant)
 	}
-	if c.Fault == nil {
+	if c.Problem == nil {
 		return text
 	}
-	return fmt.Sprintf("%s: entry %d: %s", text, c.Fault.Number, c.Fault.Detail)
+	return fmt.Sprintf("%s: entry %d: %s", text, c.Problem.Number, c.Problem.Detail)
 }

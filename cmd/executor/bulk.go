@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -33,8 +34,8 @@ func newBulkCommand() *cobra.Command {
 		Long: `Bulk does one thing to every review that a filter selects: resolve, lookup, resend, assign
 or note. At least one filter is needed. The count is shown first; on a terminal you are
 asked, elsewhere --yes is needed. If the filter selects another number by then, nothing is
-done. Each command is done by itself, as by hand, and one that has changed meanwhile is
-refused: the table shows what became of each, and the exit code is 1 if any was refused.
+done. Each command is done by itself, as by hand, and one that has moved on meanwhile is
+left alone: the table shows what became of each, and the exit code is 1 if any was refused.
 
 The id, which is shown on stderr before anything is done, makes a repeat harmless: with
 --id the same call goes on showing the one that was started. It runs in the service, and
@@ -83,6 +84,10 @@ func (f *bulkFlags) request() (client.BulkRequest, error) {
 		return client.BulkRequest{}, usage(errors.New("a filter is needed, such as --upstream ledger: nothing is done to everything there is"))
 	case f.action == "resolve" && checkSettled(f.as) != nil:
 		return client.BulkRequest{}, checkSettled(f.as)
+	case f.as == string(client.StateSuccess) && f.evidence == "" && !f.dryRun:
+		return client.BulkRequest{}, usage(errors.New("--as success needs --evidence: where can it be seen that all of them were done?"))
+	case f.absent && f.evidence == "" && !f.dryRun:
+		return client.BulkRequest{}, usage(errors.New("--absent needs --evidence: where can it be seen that nothing arrived?"))
 	case f.action == "assign" && (f.to != "") == f.none:
 		return client.BulkRequest{}, usage(errors.New("say who looks after them: --to NAME, or --none"))
 	case f.reason == "" && !f.dryRun:
@@ -141,7 +146,7 @@ func (f *bulkFlags) start(cmd *cobra.Command, c *client.Client, r client.BulkReq
 	if f.dryRun && f.out == formatJSON {
 		return writeJSON(cmd.OutOrStdout(), counted.JSON())
 	}
-	question := fmt.Sprintf("%s: %s", bulkText(r), plural(counted.Count, "command"))
+	question := countText(r, counted)
 	if f.dryRun || counted.Count == 0 {
 		return printCount(cmd, question, counted)
 	}
@@ -174,14 +179,29 @@ func bulkText(r client.BulkRequest) string {
 
 func printCount(cmd *cobra.Command, what string, counted client.Bulk) error {
 	fmt.Fprintln(cmd.OutOrStdout(), plain(what))
-	for _, id := range counted.Sample {
-		fmt.Fprintln(cmd.OutOrStdout(), "  "+plain(id))
+	if len(counted.Sample) > 0 {
+		if err := printBulkItems(cmd.OutOrStdout(), counted.Sample); err != nil {
+			return err
+		}
 	}
 	if n := counted.Count - len(counted.Sample); n > 0 && len(counted.Sample) > 0 {
-		fmt.Fprintf(cmd.OutOrStdout(), "  and %d more\n", n)
+		fmt.Fprintf(cmd.OutOrStdout(), "and %d more\n", n)
 	}
 	cmd.PrintErrln("Nothing was done.")
 	return nil
+}
+
+// countText is what a dry run found.
+func countText(r client.BulkRequest, counted client.Bulk) string {
+	text := fmt.Sprintf("%s: %s", bulkText(r), plural(counted.Count, "command"))
+	if counted.Refused == 0 {
+		return text
+	}
+	var because []string
+	for _, problem := range slices.Sorted(maps.Keys(counted.Problems)) {
+		because = append(because, fmt.Sprintf("%s %d", problem, counted.Problems[problem]))
+	}
+	return fmt.Sprintf("%s, of which %d would be refused now (%s)", text, counted.Refused, strings.Join(because, ", "))
 }
 
 // canAsk says whether a person sits at the input.
@@ -242,9 +262,9 @@ func printBulk(cmd *cobra.Command, out format, b client.Bulk) error {
 }
 
 func printBulkItems(w io.Writer, items []client.BulkItem) error {
-	t := newTable(w, "ID", "RESULT", "BECAUSE")
+	t := newTable(w, "ID", "RESULT", "PROBLEM", "BECAUSE")
 	for _, i := range items {
-		t.row(i.CommandID, i.Result, i.Problem)
+		t.row(i.CommandID, i.Result, i.Problem, shorten(i.Detail))
 	}
 	return t.flush()
 }

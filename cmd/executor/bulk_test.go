@@ -12,11 +12,12 @@ import (
 
 const (
 	bulkID      = "5f0c7a52-9f5e-4f0e-9d3b-0d6a5c1f2b3d"
-	bulkCounted = `{"id": "` + bulkID + `", "action": "resolve", "state": "done", "dry_run": true, "count": 3, "done": 0, "refused": 0, "items": [], "sample": ["c1", "c2"]}`
-	bulkRunning = `{"id": "` + bulkID + `", "action": "resolve", "state": "running", "dry_run": false, "count": 3, "done": 1, "refused": 0, "items": [], "sample": []}`
-	bulkDone    = `{"id": "` + bulkID + `", "action": "resolve", "state": "done", "dry_run": false, "count": 3, "done": 3, "refused": 0, "items": [{"command_id": "c1", "result": "done"}], "sample": []}`
-	bulkRefused = `{"id": "` + bulkID + `", "action": "resolve", "state": "done", "dry_run": false, "count": 2, "done": 1, "refused": 1, "items": [
-		{"command_id": "c1", "result": "done", "problem": null}, {"command_id": "c2", "result": "refused", "problem": "It has changed."}], "sample": []}`
+	bulkCounted = `{"id": "` + bulkID + `", "action": "resolve", "state": "preview", "count": 3, "done": 0, "refused": 1, "problems": {"no_lookup": 1}, "items": [],
+		"sample": [{"command_id": "c1", "result": "pending"}, {"command_id": "c2", "result": "refused", "problem": "no_lookup", "detail": "The operation has no lookup."}]}`
+	bulkRunning = `{"id": "` + bulkID + `", "action": "resolve", "state": "running", "count": 3, "done": 1, "refused": 0, "items": [], "sample": []}`
+	bulkDone    = `{"id": "` + bulkID + `", "action": "resolve", "state": "done", "count": 3, "done": 3, "refused": 0, "items": [{"command_id": "c1", "result": "done"}], "sample": []}`
+	bulkRefused = `{"id": "` + bulkID + `", "action": "resolve", "state": "done", "count": 2, "done": 1, "refused": 1, "items": [
+		{"command_id": "c1", "result": "done", "problem": null}, {"command_id": "c2", "result": "refused", "problem": "stale", "detail": "It has moved on."}], "sample": []}`
 )
 
 var resolveAll = []string{"reviews", "bulk", "--action", "resolve", "--as", "cancelled", "--reason", "lost", "--upstream", "ledger"}
@@ -32,8 +33,8 @@ func TestBulk(t *testing.T) {
 	f.on("POST /v1/reviews/bulk", 200, bulkCounted).on("POST /v1/reviews/bulk", 202, bulkRunning)
 	f.on("GET /v1/reviews/bulk/"+bulkID, 404, problemJSON(404, "not_found", "None.", "")).on("GET /v1/reviews/bulk/"+bulkID, 200, bulkRunning, bulkRefused)
 	r := execute(t, f.env, with(resolveAll, "--evidence", "T-1", "--attempt-evidence", "not_sent", "--yes", "--id", bulkID)...).must(t, exitFailure)
-	wantOut := "ID  RESULT   BECAUSE\nc1  done     -\nc2  refused  It has changed.\n"
-	wantErr := "resolve as cancelled: 3 commands\nid: " + bulkID + "\n1 of 3\nresolve done: 1 of 2 done, 1 refused\n"
+	wantOut := "ID  RESULT   PROBLEM  BECAUSE\nc1  done     -        -\nc2  refused  stale    It has moved on.\n"
+	wantErr := "resolve as cancelled: 3 commands, of which 1 would be refused now (no_lookup 1)\nid: " + bulkID + "\n1 of 3\nresolve done: 1 of 2 done, 1 refused\n"
 	if r.stdout != wantOut || r.stderr != wantErr {
 		t.Errorf("stdout\n%s\nstderr\n%s", r.stdout, r.stderr)
 	}
@@ -65,7 +66,13 @@ func TestBulkThatWasStartedBefore(t *testing.T) {
 func TestBulkDryRun(t *testing.T) {
 	f := newFakeService(t).on("POST /v1/reviews/bulk", 200, bulkCounted)
 	r := execute(t, f.env, "reviews", "bulk", "--action", "resolve", "--as", "cancelled", "--upstream", "ledger", "--dry-run").must(t, exitSuccess)
-	if r.stdout != "resolve as cancelled: 3 commands\n  c1\n  c2\n  and 1 more\n" || r.stderr != "Nothing was done.\n" {
+	want := `resolve as cancelled: 3 commands, of which 1 would be refused now (no_lookup 1)
+ID  RESULT   PROBLEM    BECAUSE
+c1  pending  -          -
+c2  refused  no_lookup  The operation has no lookup.
+and 1 more
+`
+	if r.stdout != want || r.stderr != "Nothing was done.\n" {
 		t.Errorf("stdout %q, stderr %q", r.stdout, r.stderr)
 	}
 	if b := decode[client.Bulk](t, execute(t, f.env, with(resolveAll, "--dry-run", "--output", "json")...).must(t, exitSuccess).stdout); b.Count != 3 {

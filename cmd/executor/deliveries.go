@@ -24,10 +24,22 @@ func deliveryStates() []string {
 	return []string{string(client.DeliveryPending), string(client.DeliveryDelivered), string(client.DeliveryFailed), string(client.DeliveryDropped)}
 }
 
+func deliveryStatesOf(names []string) ([]client.DeliveryState, error) {
+	var states []client.DeliveryState
+	for _, s := range names {
+		if !slices.Contains(deliveryStates(), s) {
+			return nil, usage(fmt.Errorf("unknown state %q: there are %s", s, strings.Join(deliveryStates(), ", ")))
+		}
+		states = append(states, client.DeliveryState(s))
+	}
+	return states, nil
+}
+
 func newDeliveriesListCommand() *cobra.Command {
 	var f clientFlags
 	var filter client.DeliveryFilter
 	var states []string
+	since, until := moment{sign: -1}, moment{sign: -1}
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List deliveries, newest first",
@@ -36,13 +48,11 @@ func newDeliveriesListCommand() *cobra.Command {
   executor deliveries list --command 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d --output json`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter.States = filter.States[:0]
-			for _, s := range states {
-				if !slices.Contains(deliveryStates(), s) {
-					return usage(fmt.Errorf("unknown state %q: there are %s", s, strings.Join(deliveryStates(), ", ")))
-				}
-				filter.States = append(filter.States, client.DeliveryState(s))
+			var err error
+			if filter.States, err = deliveryStatesOf(states); err != nil {
+				return err
 			}
+			filter.Since, filter.Until = since.Time, until.Time
 			c, err := f.connect()
 			if err != nil {
 				return err
@@ -58,6 +68,9 @@ func newDeliveriesListCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&filter.Webhook, "webhook", "", "only to the receiver with this id")
 	flags.StringVar(&filter.Command, "command", "", "only of the command with this id")
+	flags.StringVar(&filter.Event, "event", "", "only of the event with this id, which receivers see as webhook-id")
+	flags.Var(&since, "since", "only of events from here on: a time, or a duration ago")
+	flags.Var(&until, "until", "only of events before it: a time, or a duration ago")
 	flags.StringVar(&filter.Type, "type", "", "only events of this type, such as command.success")
 	flags.StringSliceVar(&states, "state", nil, "only these states: "+strings.Join(deliveryStates(), ", "))
 	addPaging(cmd, &filter.Limit, &filter.Cursor)
@@ -66,16 +79,16 @@ func newDeliveriesListCommand() *cobra.Command {
 }
 
 func printDeliveries(w io.Writer, list []client.Delivery) error {
-	t := newTable(w, "ID", "CREATED", "TYPE", "COMMAND", "SEQUENCE", "STATE", "TRIES", "LAST", "NEXT")
+	t := newTable(w, "ID", "EVENT OF", "TYPE", "COMMAND", "SEQUENCE", "STATE", "TRIES", "LAST", "NEXT")
 	for _, d := range list {
-		t.row(d.ID, stamp(d.CreatedAt), d.Type, d.CommandID, d.Sequence, d.State, d.Tries, lastText(d), stampOrNone(d.NextAt))
+		t.row(d.ID, stamp(d.At), d.Type, d.CommandID, d.Sequence, d.State, d.Tries, lastText(d), stampOrNone(d.NextAt))
 	}
 	return t.flush()
 }
 
 // lastText is what came of the last try.
 func lastText(d client.Delivery) string {
-	return tryText(d.LastStatus, d.LastCategory, d.LastDetail)
+	return tryText(d.Status, d.Failure, d.Detail)
 }
 
 func tryText(status int, category, detail string) string {
@@ -128,9 +141,12 @@ func printDelivery(w io.Writer, d client.Delivery) error {
 		t.row("command", fmt.Sprintf("%s, sequence %d", d.CommandID, d.Sequence))
 	}
 	t.row("state", d.State)
-	t.row("created", stamp(d.CreatedAt))
-	if d.DeliveredAt != nil {
-		t.row("delivered", stamp(*d.DeliveredAt))
+	t.row("event of", stamp(d.At))
+	if d.HeldUntil != nil {
+		t.row("held until", stamp(*d.HeldUntil)+", unless another outcome comes before")
+	}
+	if d.EndedAt != nil {
+		t.row("ended", stamp(*d.EndedAt))
 	}
 	if d.NextAt != nil {
 		t.row("next try", stamp(*d.NextAt))
@@ -146,9 +162,9 @@ func printDelivery(w io.Writer, d client.Delivery) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	t = newTable(w, "TRY", "STARTED", "TOOK", "ANSWER", "RECEIVER SAID", "INSTANCE")
+	t = newTable(w, "TRY", "STARTED", "TOOK", "ANSWER", "RECEIVER SAID", "NEXT", "INSTANCE")
 	for _, try := range d.Log {
-		t.row(try.Number, stamp(try.StartedAt), age(time.Duration(try.TookMS)*time.Millisecond), tryText(try.Status, try.Category, try.Detail), shorten(try.Response), try.Instance)
+		t.row(try.Number, stamp(try.At), age(time.Duration(try.DurationMS)*time.Millisecond), tryText(try.Status, try.Failure, try.Detail), shorten(try.Excerpt), stampOrNone(try.NextAt), try.Instance)
 	}
 	return t.flush()
 }

@@ -39,14 +39,16 @@ func newReconcileUploadCommand() *cobra.Command {
 		Short: "Compare an upstream's settlement report with our commands",
 		Long: `Upload sends a settlement report, which the service compares with our commands: what
 matches, what differs, what is missing here or there. It changes nothing:
-"executor reconcile apply" takes what matches as evidence, on a second call.
+"executor reconcile apply" takes its lines as evidence, on a second call.
 
 A report is CSV with a header line, or one JSON object a line. --column says where a field
-stands: a column's name in CSV, a JSON Pointer or a member in JSON lines. Fields are key,
-reference, state, code, message, and those of --compare. --state says what the texts in
-the state's column mean: success, rejected or pending.`,
+stands: a column's name, in JSON lines a member's name or a JSON Pointer. Fields are
+command_id, key, reference, state, code and message; one that is left out stands in the
+column of its own name, if there is one. --state says what the report's words mean:
+success, rejected, cancelled or pending. --compare names columns that have to be equal to
+something in the command. Without --from and --until nothing can be missing there.`,
 		Example: `  executor reconcile upload may.csv --upstream ledger --column reference="Payment ID" --column state=Status --state paid=success --state failed=rejected
-  executor reconcile upload may.jsonl --upstream ledger --column key=/meta/key --column amount=/amount --compare amount=/body/amount --wait
+  executor reconcile upload may.jsonl --upstream ledger --column key=/meta/key --compare amount=/body/amount --wait
   executor reconcile upload - --format csv --upstream ledger --from 2026-11-01T00:00:00Z --until 2026-12-01T00:00:00Z --settles-for 48h`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error { return f.run(cmd, given[0]) },
@@ -57,11 +59,12 @@ the state's column mean: success, rejected or pending.`,
 	flags.StringVar(&f.upload.Operation, "operation", "", "only commands of this operation")
 	flags.StringVar(&f.format, "format", "", "csv or jsonl (default by the file's name)")
 	flags.Var(&f.columns, "column", "where a field stands, as field=column; repeatable")
-	flags.Var(&f.states, "state", "what a text in the state's column means, as text=success|rejected|pending; repeatable")
-	flags.Var(&f.compare, "compare", "what must be equal, as field=pointer into the command, such as amount=/body/amount; repeatable")
-	flags.Var(&f.from, "from", "the report covers commands created from here on: a time, or a duration ago")
+	flags.Var(&f.states, "state", "what a word in the state's column means, as word=success, rejected, cancelled or pending; repeatable")
+	flags.Var(&f.compare, "compare", "what has to be equal, as column=field of the command, such as amount=/body/amount or order=metadata.order; repeatable")
+	flags.StringVar(&f.upload.Delimiter, "delimiter", "", "what is between the columns of CSV (default a comma)")
+	flags.Var(&f.from, "from", "the report covers commands accepted from here on: a time, or a duration ago")
 	flags.Var(&f.until, "until", "and before: a time, or a duration ago")
-	flags.DurationVar(&f.upload.SettlesFor, "settles-for", 0, "younger commands may be missing there without meaning anything, for instance 48h")
+	flags.DurationVar(&f.upload.SettlesFor, "settles-for", 0, "what happened to a command in this time before the upload need not be in the report, for instance 48h")
 	flags.BoolVar(&f.wait, "wait", false, "wait until it is compared")
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"csv", "jsonl"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -133,10 +136,10 @@ func finishReport(cmd *cobra.Command, c *client.Client, out format, r client.Rep
 		return err
 	}
 	if r.State == client.ReportFailed {
-		return &exitError{code: exitFailure, err: errors.New("the report failed: " + r.Detail)}
+		return &exitError{code: exitFailure, err: errors.New("the report failed: " + r.Problem)}
 	}
 	if r.State == client.ReportCompared && out == formatTable {
-		cmd.PrintErrf("Nothing has changed yet. \"executor reconcile items %[1]s\" shows the lines, \"executor reconcile apply %[1]s\" takes what matches as evidence.\n", r.ID)
+		cmd.PrintErrf("Nothing has changed yet. \"executor reconcile items %[1]s\" shows the lines, \"executor reconcile apply %[1]s\" takes its lines as evidence.\n", r.ID)
 	}
 	return nil
 }
@@ -144,10 +147,7 @@ func finishReport(cmd *cobra.Command, c *client.Client, out format, r client.Rep
 func followReport(cmd *cobra.Command, c *client.Client, id string) (client.Report, error) {
 	shown := ""
 	r, err := c.WaitReport(cmd.Context(), id, func(r client.Report) {
-		text := fmt.Sprintf("%s: %d lines, %d applied", r.State, r.Lines, r.Applied)
-		if r.State == client.ReportComparing {
-			text = fmt.Sprintf("%s: %d lines", r.State, r.Lines)
-		}
+		text := progressText(r)
 		if text != shown && !r.Resting() {
 			shown = text
 			cmd.PrintErrln(text)
@@ -157,6 +157,18 @@ func followReport(cmd *cobra.Command, c *client.Client, id string) (client.Repor
 		cmd.PrintErrf("It goes on in the service; \"executor reconcile show %s\" shows how far it is.\n", id)
 	}
 	return r, err
+}
+
+// progressText is how far a report is.
+func progressText(r client.Report) string {
+	if r.State == client.ReportApplying {
+		passed := 0
+		for _, n := range r.Effects {
+			passed += n
+		}
+		return fmt.Sprintf("%s: %d passed on", r.State, passed)
+	}
+	return fmt.Sprintf("%s: %d of %s, %d commands looked for", r.State, r.Compared, plural(r.Lines, "line"), r.Scanned)
 }
 
 func printReport(w io.Writer, r client.Report) error {
@@ -169,16 +181,24 @@ func printReport(w io.Writer, r client.Report) error {
 		t.row("covers", fmt.Sprintf("%s to %s", orEver(r.From), orEver(r.Until)))
 	}
 	t.row("lines", r.Lines)
-	for _, kind := range slices.Sorted(maps.Keys(r.Counts)) {
+	for _, kind := range present(r.Counts) {
 		t.row("  "+kind, r.Counts[kind])
 	}
-	if r.AppliedBy != "" {
-		t.row("applied", fmt.Sprintf("%d, %s by %s: %s", r.Applied, orOpen(stampOrNone(r.AppliedAt)), r.AppliedBy, r.Reason))
+	if r.ApplyAskedBy != "" {
+		t.row("applied", fmt.Sprintf("%s by %s: %s", orOpen(stampOrNone(r.AppliedAt)), r.ApplyAskedBy, r.ApplyReason))
+		for _, effect := range present(r.Effects) {
+			t.row("  "+effect, r.Effects[effect])
+		}
 	}
-	if r.Detail != "" {
-		t.row("failed", r.Detail)
+	if r.Problem != "" {
+		t.row("problem", r.Problem)
 	}
 	return t.flush()
+}
+
+// present lists what there is at least one of.
+func present(counts map[string]int) []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(counts)), func(name string) bool { return counts[name] == 0 })
 }
 
 func orAllOf(r client.Report) string {
@@ -225,7 +245,7 @@ func printReports(w io.Writer, list []client.Report) error {
 	t := newTable(w, "ID", "CREATED", "BY", "UPSTREAM", "STATE", "LINES", "ITEMS")
 	for _, r := range list {
 		var items []string
-		for _, kind := range slices.Sorted(maps.Keys(r.Counts)) {
+		for _, kind := range present(r.Counts) {
 			items = append(items, fmt.Sprintf("%d %s", r.Counts[kind], kind))
 		}
 		t.row(r.ID, stamp(r.CreatedAt), r.CreatedBy, r.Upstream, r.State, r.Lines, strings.Join(items, ", "))
@@ -286,15 +306,27 @@ func newReconcileItemsCommand() *cobra.Command {
 }
 
 func printReportItems(w io.Writer, list []client.ReportItem) error {
-	t := newTable(w, "LINE", "KIND", "STATE", "REFERENCE", "KEY", "COMMAND", "DETAIL", "EFFECT")
+	t := newTable(w, "LINE", "KIND", "THERE", "HERE", "REFERENCE", "KEY", "COMMAND", "DETAIL", "EFFECT")
 	for _, i := range list {
 		line := ""
 		if i.Line > 0 {
 			line = fmt.Sprint(i.Line)
 		}
-		t.row(line, i.Kind, i.State, i.Reference, i.Key, i.CommandID, shorten(i.Detail), i.Effect)
+		t.row(line, i.Kind, i.Word, i.State, i.Reference, i.Key, i.CommandID, shorten(itemText(i)), i.Effect)
 	}
 	return t.flush()
+}
+
+// itemText is what is to say of a line beyond its kind.
+func itemText(i client.ReportItem) string {
+	var list []string
+	for _, d := range i.Differences {
+		list = append(list, fmt.Sprintf("%s is %q here, %q there", d.Field, d.Ours, d.Theirs))
+	}
+	if i.DuplicateOf > 0 {
+		list = append(list, fmt.Sprintf("line %d is about the same command", i.DuplicateOf))
+	}
+	return joined(append(list, i.Problem)...)
 }
 
 func newReconcileApplyCommand() *cobra.Command {
@@ -303,10 +335,10 @@ func newReconcileApplyCommand() *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
 		Use:   "apply ID --reason TEXT",
-		Short: "Take what matches in a compared report as evidence",
-		Long: `Apply makes each matched line a finding about its command: it settles what is unresolved,
-and becomes a visible conflict where it contradicts what is settled. What differs or is
-missing changes nothing. Repeating it is safe.`,
+		Short: "Take the lines of a compared report as evidence",
+		Long: `Apply makes what the lines say findings about their commands: they settle what is
+unresolved, and become a visible conflict where they contradict what is settled. What
+cannot be told apart, is missing or too young changes nothing. Repeating it is safe.`,
 		Example: `  executor reconcile apply 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d --reason "closing May" --wait`,
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {

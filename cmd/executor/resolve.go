@@ -42,6 +42,8 @@ func (f *resolutionFlags) resolution(reason string) (client.Resolution, error) {
 	switch {
 	case checkSettled(f.as) != nil:
 		return client.Resolution{}, checkSettled(f.as)
+	case f.as == string(client.StateSuccess) && f.reference == "" && f.evidence == "":
+		return client.Resolution{}, usage(errors.New("--as success needs --reference, the upstream's name for what was done, or --evidence, where it can be seen"))
 	case f.reference != "" && f.as != string(client.StateSuccess):
 		return client.Resolution{}, usage(errors.New("--reference goes with --as success"))
 	case f.code+f.message != "" && f.as != string(client.StateRejected):

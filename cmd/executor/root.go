@@ -40,7 +40,7 @@ func newRootCommand(getenv func(string) string) *cobra.Command {
 	addGroup(root, "commands", "Submit and follow commands:",
 		newSubmitCommand(), newGetCommand(), newListCommand(), newWatchCommand(), newCancelCommand())
 	addGroup(root, "doubt", "Follow up doubts:",
-		newReviewsCommand(), newResolveCommand(), newLookupCommand(), newLookupsCommand(), newResendCommand(), newAssignCommand(),
+		newReviewsCommand(), newResolveCommand(), newLookupCommand(), newLookupsCommand(), newNoticesCommand(), newResendCommand(), newAssignCommand(),
 		newNoteCommand(), newCorrectCommand(), newReconcileCommand(), newAuditCommand())
 	addGroup(root, "webhooks", "Tell of outcomes:", newWebhooksCommand(), newDeliveriesCommand())
 	addGroup(root, "operate", "Operate:",

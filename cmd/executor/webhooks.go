@@ -89,7 +89,7 @@ func enabledText(h client.Webhook) string {
 	if h.Disabled == nil {
 		return "on"
 	}
-	return "disabled: " + h.Disabled.Reason
+	return strings.TrimSuffix(fmt.Sprintf("disabled (%s): %s", h.Disabled.By, h.Disabled.Reason), ": ")
 }
 
 func showWebhook(cmd *cobra.Command, out format, h client.Webhook) error {
@@ -119,6 +119,9 @@ func printWebhook(w io.Writer, h client.Webhook) error {
 	t.row("sending", enabledText(h))
 	if h.Disabled != nil {
 		t.row("disabled", stamp(h.Disabled.At))
+	}
+	if h.FailingSince != nil {
+		t.row("failing", "since "+stamp(*h.FailingSince))
 	}
 	t.row("created", stamp(h.CreatedAt))
 	for _, s := range h.Secrets {
@@ -301,15 +304,17 @@ what became of its first try. The exit code is 1 if the receiver did not take it
 
 func newWebhooksRedeliverCommand() *cobra.Command {
 	var f clientFlags
-	var state string
+	var states []string
+	var reason string
 	since, until := moment{sign: -1}, moment{sign: -1}
 	cmd := &cobra.Command{
 		Use:   "redeliver ID --since TIME",
 		Short: "Deliver a range of events once more",
 		Long: `Redeliver has the events of a range delivered once more, those whose delivery failed unless
---state says otherwise. They keep their ids, by which the receiver knows a repeat.`,
+--state says otherwise. They keep their ids, by which the receiver knows a repeat. A long
+range takes several calls: each says if there is more.`,
 		Example: `  executor webhooks redeliver 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d --since 48h
-  executor webhooks redeliver 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d --since 2026-12-01T00:00:00Z --until 2026-12-02T00:00:00Z --state all`,
+  executor webhooks redeliver 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d --since 2026-12-01T00:00:00Z --until 2026-12-02T00:00:00Z --state failed,delivered`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			if since.IsZero() {
@@ -319,21 +324,29 @@ func newWebhooksRedeliverCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			n, err := c.RedeliverWebhook(cmd.Context(), given[0], client.RedeliverRange{From: since.Time, Until: until.Time, State: state})
+			list, err := deliveryStatesOf(states)
+			if err != nil {
+				return err
+			}
+			done, err := c.RedeliverWebhook(cmd.Context(), given[0], client.RedeliverRange{Since: since.Time, Until: until.Time, States: list, Reason: reason})
 			if err != nil {
 				return err
 			}
 			if f.out == formatJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]int64{"count": n})
+				return writeJSON(cmd.OutOrStdout(), done)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "due again  %d\n", n)
+			fmt.Fprintf(cmd.OutOrStdout(), "due again  %d\n", done.Count)
+			if done.More {
+				cmd.PrintErrln("There are more: the same call takes the next ones.")
+			}
 			return nil
 		},
 	}
 	f.add(cmd)
 	cmd.Flags().Var(&since, "since", "events from here on: a time, or a duration ago")
 	cmd.Flags().Var(&until, "until", "events before it: a time, or a duration ago (default now)")
-	cmd.Flags().StringVar(&state, "state", "failed", "which: failed, delivered or all")
-	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions([]string{"failed", "delivered", "all"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringSliceVar(&states, "state", nil, "those in these states: "+strings.Join(deliveryStates(), ", ")+" (default failed)")
+	cmd.Flags().StringVar(&reason, "reason", "", "why; kept in the audit log")
+	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(deliveryStates(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
