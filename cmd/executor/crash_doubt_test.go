@@ -207,14 +207,19 @@ func (f *fleet) until(bound time.Time, what string, ok func() (bool, string)) {
 	}
 }
 
-// everythingTold: for every outcome on record a webhook came, signed, under one id.
+// everythingTold: for every outcome on record a webhook came, signed, under one id,
+// unless it was held back until the next outcome was there.
 func (f *fleet) everythingTold(bound time.Time) {
 	f.t.Helper()
 	type outcomeEvent struct {
 		ID, Command string
 		Sequence    int
 	}
-	events := rowsOf[outcomeEvent](f.t, f.pool, `SELECT id::text AS id, command_id::text AS command, sequence FROM events WHERE sequence > 0`)
+	events := rowsOf[outcomeEvent](f.t, f.pool, `
+		SELECT id::text AS id, command_id::text AS command, sequence FROM events e WHERE sequence > 0 AND NOT (
+			e.type = 'command.unresolved' -- held back, and dropped for the outcome after it
+			AND EXISTS (SELECT FROM webhook_deliveries d WHERE d.event_id = e.id AND d.state = 'dropped' AND d.tries = 0)
+			AND EXISTS (SELECT FROM events l WHERE l.command_id = e.command_id AND l.sequence > e.sequence))`)
 	f.until(bound, "every outcome is told", func() (bool, string) {
 		told := map[string]bool{}
 		for _, r := range f.upstream.Deliveries("crash") {
