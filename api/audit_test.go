@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -79,4 +80,27 @@ func TestVerifyAudit(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	g.do("GET", "/v1/audit/verify?pin=7").want(400).problem(ProblemCodeInvalidParameter)
+}
+
+// slowAudit takes its time.
+type slowAudit struct {
+	fakeAudit
+	takes time.Duration
+}
+
+func (a *slowAudit) Verify(ctx context.Context, tenant string, pins ...audit.Pin) (audit.Report, error) {
+	<-time.NewTimer(a.takes).C
+	return a.fakeAudit.Verify(ctx, tenant, pins...)
+}
+
+// TestVerifyOutlivesWriteTimeout: a long log takes long to read.
+func TestVerifyOutlivesWriteTimeout(t *testing.T) {
+	const limit = 50 * time.Millisecond
+	g := newRig(t, func(c *Config) { c.Audit = &slowAudit{takes: 3 * limit} })
+	short := httptest.NewUnstartedServer(g.server.Routes())
+	short.Config.ReadTimeout, short.Config.WriteTimeout = limit, limit
+	short.Start()
+	t.Cleanup(short.Close)
+	g.http = short
+	g.do("GET", "/v1/audit/verify").want(200)
 }
