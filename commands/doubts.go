@@ -107,12 +107,18 @@ func (s *Store) continueDoubts(ctx context.Context, tx Tx, moves []Move) error {
 		if err != nil {
 			return err
 		}
-		var rounds int
-		err = tx.QueryRow(ctx, `SELECT rounds FROM doubts WHERE command_id = $1 FOR UPDATE`, m.Command.ID).Scan(&rounds)
+		var (
+			rounds int
+			end    *time.Time
+		)
+		err = tx.QueryRow(ctx, `SELECT rounds, gives_up_at FROM doubts WHERE command_id = $1 FOR UPDATE`, m.Command.ID).Scan(&rounds, &end)
 		if err != nil {
 			return fmt.Errorf("read doubt about command %s: %w", m.Command.ID, err)
 		}
 		next := terms.schedule.Next(rounds, m.Command.Now, time.Time{})
+		if end != nil && end.Before(next) { // the last round, at which the schedule is used up
+			next = *end
+		}
 		if _, err := tx.Exec(ctx, `UPDATE doubts SET next_at = $2 WHERE command_id = $1`, m.Command.ID, next); err != nil {
 			return fmt.Errorf("plan the next lookup of command %s: %w", m.Command.ID, err)
 		}

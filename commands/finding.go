@@ -5,7 +5,9 @@ import (
 )
 
 // weighFinding says what follows from a finding about the command as a whole.
-func weighFinding(c Locked, k Knowledge) (Effect, *Final) {
+// sent says that an attempt of it may have acted: before that, what was done under
+// its name was done by somebody else, or will be by an attempt to come.
+func weighFinding(c Locked, sent bool, k Knowledge) (Effect, *Final) {
 	conclusive := k.Finding == outcome.FindingApplied || k.Finding == outcome.FindingRefused
 	switch {
 	case c.State.Absorbing():
@@ -13,7 +15,7 @@ func weighFinding(c Locked, k Knowledge) (Effect, *Final) {
 			return EffectConflict, nil
 		}
 		return EffectNone, nil
-	case c.State == outcome.StateUnresolved, c.State == outcome.StatePending && k.Finding == outcome.FindingApplied:
+	case c.State == outcome.StateUnresolved, c.State == outcome.StatePending && sent && k.Finding == outcome.FindingApplied:
 		if final := finalFrom(c, k); final != nil {
 			return EffectSettled, final
 		}

@@ -24,7 +24,7 @@ func found(f outcome.Finding) commands.Knowledge {
 func TestFindings(t *testing.T) {
 	r := newRig(t)
 	effects := map[outcome.State]map[outcome.Finding]string{
-		outcome.StatePending:    {"applied": "settled success", "refused": "kept", "pending": "none", "absent": "none", "unknown": "none"},
+		outcome.StatePending:    {"applied": "kept", "refused": "kept", "pending": "none", "absent": "none", "unknown": "none"},
 		outcome.StateExecuting:  {"applied": "kept", "refused": "kept", "pending": "none", "absent": "none", "unknown": "none"},
 		outcome.StateUnresolved: {"applied": "settled success", "refused": "settled rejected", "pending": "none", "absent": "settled cancelled", "unknown": "none"},
 		outcome.StateSuccess:    {"applied": "none", "refused": "conflict", "pending": "none", "absent": "none", "unknown": "none"},
@@ -60,6 +60,30 @@ func TestFindings(t *testing.T) {
 					t.Errorf("%d conflicts shown", n)
 				}
 			})
+		}
+	}
+}
+
+// TestAnEarlyFinding: one that says done settles a waiting command only if an
+// attempt of it may have acted.
+func TestAnEarlyFinding(t *testing.T) {
+	r := newRig(t)
+	for name, tt := range map[string]struct {
+		attempts []ending
+		want     commands.Effect
+	}{
+		"never sent":      {nil, commands.EffectKept},
+		"sent nothing":    {[]ending{unsent}, commands.EffectKept},
+		"told not now":    {[]ending{declined}, commands.EffectKept},
+		"may have acted":  {[]ending{lost}, commands.EffectSettled},
+		"the first might": {[]ending{lost, unsent}, commands.EffectSettled},
+	} {
+		id := r.submit(t, submission(uuid.NewString(), "pay")).ID
+		if len(tt.attempts) > 0 {
+			id = r.after(t, uuid.NewString(), "pay", outcome.StatePending, tt.attempts...)
+		}
+		if effect, err := r.learn(t.Context(), id, found(outcome.FindingApplied)); err != nil || effect != tt.want {
+			t.Errorf("%s: %s, %v; want %s", name, effect, err, tt.want)
 		}
 	}
 }

@@ -62,13 +62,30 @@ func (s *Store) Learn(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) (Ef
 
 // learnFinding takes what a lookup, a notice, a report or a person found.
 func (s *Store) learnFinding(ctx context.Context, tx Tx, c Locked, k Knowledge) (Effect, []Moved, error) {
-	effect, final := weighFinding(c, k)
+	sent, err := s.maybeSent(ctx, tx, c)
+	if err != nil {
+		return "", nil, err
+	}
+	effect, final := weighFinding(c, sent, k)
 	if effect == EffectSettled && k.Finding == outcome.FindingAbsent {
 		if err := settle(ctx, tx, c.ID, string(k.Source)); err != nil {
 			return "", nil, err
 		}
 	}
 	return s.take(ctx, tx, c, k, effect, final)
+}
+
+// maybeSent reports whether an attempt of a pending command may have acted.
+func (s *Store) maybeSent(ctx context.Context, tx Tx, c Locked) (bool, error) {
+	if c.State != outcome.StatePending || c.Attempts == 0 {
+		return false, nil
+	}
+	terms, err := s.Terms(ctx, c)
+	if err != nil {
+		return false, err
+	}
+	history, err := s.History(ctx, tx, []uuid.UUID{c.ID})
+	return outcome.BoundaryOver(terms.Contract.Idempotency, attemptsOf(history[c.ID])) != outcome.BoundaryNotCrossed, err
 }
 
 // learnLate takes what the process of an attempt that others closed saw of it.

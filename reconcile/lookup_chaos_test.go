@@ -33,7 +33,7 @@ func (o *oracle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.asked[key]++
 	n := o.asked[key]
 	o.mu.Unlock()
-	time.Sleep(time.Duration(rand.IntN(60)) * time.Millisecond) // some are cut off here
+	<-time.After(time.Duration(rand.IntN(60)) * time.Millisecond) // some are cut off here
 	o.mu.Lock()
 	o.asking[key]--
 	o.mu.Unlock()

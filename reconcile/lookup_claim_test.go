@@ -73,7 +73,7 @@ func TestNobodyIsAskedTwiceAtOnce(t *testing.T) {
 		rounds[key]++
 		n := rounds[key]
 		mu.Unlock()
-		time.Sleep(50 * time.Millisecond) // long enough to be caught
+		<-time.After(50 * time.Millisecond) // long enough to be caught
 		mu.Lock()
 		asking[key]--
 		mu.Unlock()

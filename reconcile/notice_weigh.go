@@ -112,7 +112,8 @@ func (w *weighing) hint(ctx context.Context) (NoticeEffect, error) {
 	}
 	tag, err := w.tx.Exec(ctx, `
 		UPDATE doubts SET next_at = clock_timestamp()
-		WHERE command_id = $1 AND gives_up_at IS NOT NULL AND (next_at IS NULL OR next_at > clock_timestamp())`, w.command.ID)
+		WHERE command_id = $1 AND gives_up_at IS NOT NULL
+			AND (next_at IS NULL OR next_at > clock_timestamp() OR claimed_until > clock_timestamp()) -- the round under way may have asked too early`, w.command.ID)
 	if err != nil {
 		return "", fmt.Errorf("ask about command %s: %w", w.command.ID, err)
 	}

@@ -45,8 +45,9 @@ type Version struct {
 type Store struct {
 	pool *pgxpool.Pool
 
+	reading  sync.Mutex // one version at a time is read
 	mu       sync.Mutex
-	profiles map[versionKey]*Profile
+	versions map[versionKey]parsed // read so far; they never change
 	latest   map[nameKey]*latestEntry
 }
 
@@ -57,7 +58,7 @@ type versionKey struct {
 
 // NewStore makes a store on a migrated database.
 func NewStore(pool *pgxpool.Pool) *Store {
-	return &Store{pool: pool, profiles: map[versionKey]*Profile{}, latest: map[nameKey]*latestEntry{}}
+	return &Store{pool: pool, versions: map[versionKey]parsed{}, latest: map[nameKey]*latestEntry{}}
 }
 
 // upstreamRow is a row of the table upstreams.
@@ -262,30 +263,63 @@ func (s *Store) change(ctx context.Context, what, tenant, name, query string, ar
 	return s.withProfile(ctx, row)
 }
 
-// Profile reads one version. Versions never change, so it is parsed once.
+// Profile gives the profile of one version, which never changes. It may be asked
+// inside a transaction: what is not known yet is read over a connection of its own,
+// so that no transaction waits for a second one of the pool, which all others may
+// have taken to wait for the same.
 func (s *Store) Profile(ctx context.Context, id int64, version int) (*Profile, error) {
 	key := versionKey{id, version}
-	s.mu.Lock()
-	p := s.profiles[key]
-	s.mu.Unlock()
-	if p != nil {
-		return p, nil
+	if known, ok := s.known(key); ok {
+		return known.profile, known.err
 	}
-	var source string
-	err := s.pool.QueryRow(ctx, `SELECT source FROM upstream_versions WHERE upstream_id = $1 AND version = $2`, id, version).Scan(&source)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = ErrNotFound
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if known, ok := s.known(key); ok { // somebody else has read it meanwhile
+		return known.profile, known.err
 	}
+	source, err := s.source(ctx, key)
 	if err != nil {
 		return nil, fmt.Errorf("profile version %d of upstream %d: %w", version, id, err)
 	}
-	if p, err = Parse(fmt.Sprintf("upstream %d version %d", id, version), []byte(source)); err != nil {
-		return nil, fmt.Errorf("profile version %d of upstream %d, stored earlier, is not valid any more: %w", version, id, err)
+	p, err := Parse(fmt.Sprintf("upstream %d version %d", id, version), []byte(source))
+	if err != nil {
+		err = fmt.Errorf("profile version %d of upstream %d, stored earlier, is not valid any more: %w", version, id, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.profiles[key] = p
-	return p, nil
+	s.versions[key] = parsed{p, err}
+	return p, err
+}
+
+// parsed is what became of a version's source.
+type parsed struct {
+	profile *Profile
+	err     error
+}
+
+func (s *Store) known(key versionKey) (parsed, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, ok := s.versions[key]
+	return p, ok
+}
+
+// source reads a version over a connection of its own.
+func (s *Store) source(ctx context.Context, key versionKey) (source string, err error) {
+	conn, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(bound)
+	}()
+	err = conn.QueryRow(ctx, `SELECT source FROM upstream_versions WHERE upstream_id = $1 AND version = $2`, key.id, key.version).Scan(&source)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrNotFound
+	}
+	return source, err
 }
 
 func (s *Store) withProfile(ctx context.Context, row upstreamRow) (Upstream, error) {

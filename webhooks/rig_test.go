@@ -294,7 +294,7 @@ func await(t testing.TB, what string, so func() bool) {
 		if time.Now().After(limit) {
 			t.Fatalf("it never came to it: %s", what)
 		}
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 	}
 }
 
