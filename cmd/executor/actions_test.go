@@ -118,11 +118,11 @@ func TestTheDoubtOfACommand(t *testing.T) {
 	second := execute(t, f.env, "get", someID).must(t, exitSuccess).stdout
 	for text, want := range map[string][]string{
 		first: {
-			"doubt     the upstream is being asked; 2 lookups so far, the last 1 found nothing of it; looked after by ann",
+			"doubt     the upstream is being asked; 2 lookups, the last one found nothing of it; looked after by ann",
 			"next      the upstream is asked again at 2026-12-01T10:05:00Z; nothing to do meanwhile",
 		},
 		second: {
-			"doubt     waits for a person; 2 lookups so far",
+			"doubt     waits for a person; 2 lookups",
 			`next      a person has to decide: "executor resolve", "lookup" or "resend" with this id`,
 		},
 	} {

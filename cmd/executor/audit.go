@@ -69,12 +69,13 @@ func printAudit(w io.Writer, list []client.AuditEntry) error {
 	return t.flush()
 }
 
-// changeText is what a deed changed: the whole of it is in the JSON.
+// changeText is what a deed changed. The version changes with every deed, and the
+// whole of it is in the JSON.
 func changeText(e client.AuditEntry) string {
 	was, is := objectOf(e.Before), objectOf(e.After)
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(is)) {
-		if before, after := string(was[name]), string(is[name]); before != after {
+		if before, after := string(was[name]), string(is[name]); before != after && name != "version" {
 			list = append(list, fmt.Sprintf("%s %s → %s", name, strings.Trim(orNull(before), `"`), strings.Trim(after, `"`)))
 		}
 	}

@@ -14,8 +14,11 @@ func doubtText(r client.Reconciliation) string {
 	if text == "" {
 		text = r.Phase
 	}
-	text += "; " + plural(r.Lookups, "lookup") + " so far"
-	if r.AbsentInARow > 0 {
+	text += "; " + plural(r.Lookups, "lookup")
+	switch {
+	case r.AbsentInARow == 1:
+		text += ", the last one found nothing of it"
+	case r.AbsentInARow > 1:
 		text += fmt.Sprintf(", the last %d found nothing of it", r.AbsentInARow)
 	}
 	if r.Assignee != "" {

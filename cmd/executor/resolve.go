@@ -42,8 +42,6 @@ func (f *resolutionFlags) resolution(reason string) (client.Resolution, error) {
 	switch {
 	case checkSettled(f.as) != nil:
 		return client.Resolution{}, checkSettled(f.as)
-	case f.as == string(client.StateSuccess) && f.reference == "" && f.evidence == "":
-		return client.Resolution{}, usage(errors.New("--as success needs --reference, the upstream's name for what was done, or --evidence, where it can be seen"))
 	case f.reference != "" && f.as != string(client.StateSuccess):
 		return client.Resolution{}, usage(errors.New("--reference goes with --as success"))
 	case f.code+f.message != "" && f.as != string(client.StateRejected):
@@ -72,6 +70,9 @@ what has changed.`,
 		Args: args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			resolution, err := r.resolution(f.reason)
+			if err == nil && r.as == string(client.StateSuccess) && r.reference+r.evidence == "" {
+				err = usage(errors.New("--as success needs --reference, the upstream's name for what was done, or --evidence, where it can be seen"))
+			}
 			if err != nil {
 				return err
 			}
@@ -91,10 +92,11 @@ func newCorrectCommand() *cobra.Command {
 	var r resolutionFlags
 	cmd := &cobra.Command{
 		Use:   "correct ID --as STATE --reason TEXT",
-		Short: "Correct an outcome that evidence contradicts (scope reviews:write)",
-		Long: `Correct moves a settled command, which stands in the reviews as a conflict, to another
-settled state; the caller is told by the event command.corrected. With the state that it
-has already, the contradicting evidence is dismissed and nothing else changes.`,
+		Short: "Correct an outcome that turned out to be wrong (scope reviews:write)",
+		Long: `Correct moves a settled command to another settled state, because evidence contradicts it
+(it stands in the reviews as a conflict) or because it was resolved by mistake; the caller
+is told by the event command.corrected. With the state that it has already, the
+contradicting evidence is dismissed and nothing else changes.`,
 		Example: `  executor correct 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d --as success --reference pay_9 --reason "on the statement of May" --evidence STATEMENT-5`,
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {

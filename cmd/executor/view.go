@@ -51,21 +51,33 @@ func meaning(c client.Command) string {
 	}
 	return client.Match(c.Outcome,
 		func(o client.Success) string {
-			if o.Result.Incomplete {
+			switch {
+			case byPerson(o.Decision):
+				return "the upstream did it: a person found so"
+			case o.Result.Incomplete:
 				return "the upstream did it; its answer was lost or cut"
 			}
 			return "the upstream did it, and said so"
 		},
-		func(client.Rejected) string {
+		func(o client.Rejected) string {
+			if byPerson(o.Decision) {
+				return "the upstream refused and did nothing: a person found so"
+			}
 			return "the upstream refused and did nothing; the same again would be refused again"
 		},
 		func(client.Unresolved) string {
 			return "nobody knows yet whether the upstream did it; do not do it again by other means"
 		},
-		func(client.Cancelled) string {
+		func(o client.Cancelled) string {
+			if byPerson(o.Decision) {
+				return "the upstream did not do it: a person found so; safe to submit again under a new key"
+			}
 			return "the upstream did not do it; safe to submit again under a new key"
 		})
 }
+
+// byPerson tells what a person decided from what the upstream said.
+func byPerson(d client.Decision) bool { return d.DecidedBy == "operator" }
 
 // printProgress shows what a command without an answer waits for.
 func printProgress(t *table, c client.Command) {
@@ -91,7 +103,7 @@ func printOutcome(t *table, o client.Outcome) {
 			t.row("reference", o.Result.Reference)
 		}
 		if o.Result.Status != 0 {
-			t.row("answer", fmt.Sprintf("%d %s", o.Result.Status, shorten(string(o.Result.Body))))
+			t.row("answer", strings.TrimSpace(fmt.Sprintf("%d %s", o.Result.Status, shorten(string(o.Result.Body)))))
 		}
 	case client.Rejected:
 		t.row("refusal", strings.TrimSpace(fmt.Sprintf("%d %s %s", o.Rejection.Status, o.Rejection.Code, shorten(o.Rejection.Message))))
