@@ -73,8 +73,8 @@ const (
 // Settle weighs one finding, asked for at the moment asked. possibleUntil is the
 // last moment at which any attempt could still have been sent or under way. An
 // absent counts only from SettlesAfter later on, so that neither a late arrival
-// nor a lagging index is taken for nothing. A pending starts the count anew; what
-// was seen once and is surely gone then is a contradiction and no absence.
+// nor a lagging index is taken for nothing. A pending starts the count anew, and so
+// does an attempt that moves possibleUntil behind what was counted; what was seen once and is surely gone then is a contradiction and no absence.
 func Settle(f Finding, s Search, a Absence, possibleUntil, asked time.Time) Settlement {
 	open := Settlement{Search: s, Verdict: SettlementOpen}
 	switch f {
@@ -98,6 +98,10 @@ func settleAbsent(open Settlement, a Absence, possibleUntil, asked time.Time) Se
 		return open
 	}
 	counts := possibleUntil.Add(a.SettlesAfter)
+	if s.LastAbsentAt.Before(counts) { // those so far say nothing of an attempt that came after them
+		s.Absents = 0
+		open.Search.Absents = 0
+	}
 	if spaced := s.LastAbsentAt.Add(a.Spacing); s.Absents > 0 && spaced.After(counts) {
 		counts = spaced
 	}

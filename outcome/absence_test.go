@@ -59,9 +59,26 @@ func TestSettle(t *testing.T) {
 	}
 }
 
-// TestNoEarlyAbsence: whatever was found in whatever order, an absence is never
-// confirmed before the settle time, nor with fewer absents in a row than asked
-// for, nor after a sight of the command.
+// TestOneMoreAttemptStartsTheCountAnew: what was not found before it proves nothing
+// about it.
+func TestOneMoreAttemptStartsTheCountAnew(t *testing.T) {
+	twice := outcome.Absence{SettlesAfter: 90 * time.Second, Confirmations: 2, Spacing: 30 * time.Second}
+	got := outcome.Settle("absent", outcome.Search{}, twice, noon, at(90))
+	got = outcome.Settle("absent", got.Search, twice, at(200), at(210))
+	if got.Verdict != outcome.SettlementOpen || got.Search.Absents != 0 || !got.NotBefore.Equal(at(290)) {
+		t.Errorf("too early after it: %+v", got)
+	}
+	for n, want := range []outcome.SettlementVerdict{outcome.SettlementOpen, outcome.SettlementAbsent} {
+		got = outcome.Settle("absent", got.Search, twice, at(200), at(290+30*n))
+		if got.Verdict != want || got.Search.Absents != n+1 {
+			t.Errorf("absent %d after it: %+v, want %s", n+1, got, want)
+		}
+	}
+}
+
+// TestNoEarlyAbsence: whatever was found in whatever order, and whatever was sent
+// in between, an absence is never confirmed before the settle time, nor with fewer
+// absents in a row than asked for, nor after a sight of the command.
 func TestNoEarlyAbsence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := outcome.Absence{
@@ -72,14 +89,18 @@ func TestNoEarlyAbsence(t *testing.T) {
 		var (
 			s       outcome.Search
 			second  int
+			until   int // an attempt may be under way
 			counted []int
 			seen    bool
 		)
 		for range rapid.IntRange(1, 20).Draw(t, "looks") {
 			second += rapid.IntRange(0, 60).Draw(t, "later")
 			f := rapid.SampledFrom(outcome.Findings()).Draw(t, "finding")
-			got := outcome.Settle(f, s, a, noon, at(second))
-			if f == outcome.FindingAbsent && got.Search.Absents > s.Absents {
+			if rapid.IntRange(0, 9).Draw(t, "sent") == 0 {
+				until, counted = second+rapid.IntRange(0, 30).Draw(t, "lasts"), nil
+			}
+			got := outcome.Settle(f, s, a, at(until), at(second))
+			if f == outcome.FindingAbsent && (got.Search.Absents > s.Absents || got.Search.LastAbsentAt.After(s.LastAbsentAt)) {
 				counted = append(counted, second)
 			}
 			seen = seen || f == outcome.FindingPending
@@ -88,7 +109,7 @@ func TestNoEarlyAbsence(t *testing.T) {
 			}
 			if got.Verdict == outcome.SettlementAbsent {
 				switch {
-				case seen, a.SettlesAfter == 0, len(counted) < a.Confirmations, at(counted[0]).Before(noon.Add(a.SettlesAfter)):
+				case seen, a.SettlesAfter == 0, len(counted) < a.Confirmations, at(counted[0]).Before(at(until).Add(a.SettlesAfter)):
 					t.Fatalf("confirmed absent with %v under %+v", counted, a)
 				}
 				for i := 1; i < len(counted); i++ {
