@@ -31,9 +31,9 @@ func (c *Client) Correct(ctx context.Context, id string, version int, r Resoluti
 	return c.act(ctx, id, "correct", version, r.document())
 }
 
-// LookUp asks the upstream about an unresolved command now. A command that was
-// handed to a person goes back to the lookups. Like Resolve it takes a version and
-// is not repeated by itself.
+// LookUp asks the upstream about an unresolved command now. Where a person has the
+// command it is one round, and it stays with the person. Like Resolve it takes a
+// version and is not repeated by itself.
 func (c *Client) LookUp(ctx context.Context, id string, version int, reason string) (Command, error) {
 	return c.act(ctx, id, "lookup", version, map[string]string{"reason": reason})
 }

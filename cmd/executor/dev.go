@@ -46,8 +46,9 @@ profile, makes an API key, and says what to try next. What it keeps lies in .exe
 in the folder where it is started. The PostgreSQL installed on the machine is used; where
 there is none, one is fetched.
 
-With --demo it plays four commands through by itself, one for each final state, shows
-what was seen of every attempt, and ends. It leaves nothing behind.`,
+With --demo it plays five commands through by itself, one for each final state and one
+that is in doubt until a lookup settles it, shows what was seen of every attempt, and
+ends. It leaves nothing behind.`,
 		Example: "  executor dev\n  executor dev --demo\n  executor dev --dir /tmp/executor --listen 127.0.0.1:8088",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -14,8 +14,8 @@ func newLookupCommand() *cobra.Command {
 		Use:   "lookup ID --reason TEXT",
 		Short: "Ask the upstream about an unresolved command now (scope reviews:write)",
 		Long: `Lookup brings the next round of lookups forward; "executor lookups ID" shows what it
-brought. A command that was handed to people goes back to the lookups. It sends nothing
-that could do the command again.`,
+brought. Where a person has the command it is one round, and it stays with the person. It
+sends nothing that could do the command again.`,
 		Example: `  executor lookup 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d --reason "their outage is over"`,
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
