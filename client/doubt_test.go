@@ -155,11 +155,13 @@ func TestWebhooksAndDeliveries(t *testing.T) {
 			return c.CreateWebhook(ctx, WebhookSettings{URL: "https://x.example/h", Events: []string{WebhookSuccess}, Ordered: true})
 		}, `POST /v1/webhooks {"url":"https://x.example/h","events":["command.success"],"ordered":true}`, 201, webhookJSON, isWebhook},
 		{"update", func(ctx context.Context, c *Client) (any, error) {
-			return c.UpdateWebhook(ctx, "w1", WebhookChange{Events: []string{}, Disabled: &off})
-		}, `PATCH /v1/webhooks/w1 {"events":[],"disabled":false}`, 0, webhookJSON, isWebhook},
-		{"rotate", func(ctx context.Context, c *Client) (any, error) { return c.RotateWebhookSecret(ctx, "w1", time.Hour) },
-			`POST /v1/webhooks/w1/secrets {"overlap":"1h0m0s"}`, 0, webhookJSON, isWebhook},
-		{"rotate at once", func(ctx context.Context, c *Client) (any, error) { return c.RotateWebhookSecret(ctx, "w1", 0) },
+			return c.UpdateWebhook(ctx, "w1", WebhookChange{Events: []string{}, Disabled: &off, Reason: "r"})
+		}, `PATCH /v1/webhooks/w1 {"events":[],"disabled":false,"reason":"r"}`, 0, webhookJSON, isWebhook},
+		{"rotate", func(ctx context.Context, c *Client) (any, error) {
+			return c.RotateWebhookSecret(ctx, "w1", time.Hour, "leaked")
+		},
+			`POST /v1/webhooks/w1/secrets {"overlap":"1h0m0s","reason":"leaked"}`, 0, webhookJSON, isWebhook},
+		{"rotate at once", func(ctx context.Context, c *Client) (any, error) { return c.RotateWebhookSecret(ctx, "w1", 0, "") },
 			`POST /v1/webhooks/w1/secrets {"overlap":"0s"}`, 0, webhookJSON, isWebhook},
 		{"test", func(ctx context.Context, c *Client) (any, error) { return c.TestWebhook(ctx, "w1") }, "POST /v1/webhooks/w1/test", 202, deliveryJSON, isDelivery},
 		{"redeliver a range", func(ctx context.Context, c *Client) (any, error) {
@@ -358,7 +360,7 @@ func TestWhatPeopleDecideIsSentOnce(t *testing.T) {
 			func() error { _, err := c.CreateWebhook(ctx, WebhookSettings{}); return err },
 			func() error { _, err := c.UpdateWebhook(ctx, "w", WebhookChange{}); return err },
 			func() error { return c.DeleteWebhook(ctx, "w") },
-			func() error { _, err := c.RotateWebhookSecret(ctx, "w", time.Hour); return err },
+			func() error { _, err := c.RotateWebhookSecret(ctx, "w", time.Hour, ""); return err },
 			func() error { _, err := c.TestWebhook(ctx, "w"); return err },
 			func() error { _, err := c.RedeliverWebhook(ctx, "w", RedeliverRange{}); return err },
 			func() error { _, err := c.Redeliver(ctx, "d"); return err },

@@ -110,9 +110,13 @@ func (c *Client) DeleteWebhook(ctx context.Context, id string) error {
 
 // RotateWebhookSecret makes a new secret, which is shown this once. Deliveries carry
 // signatures of both until overlap has passed; 0 ends the old one at once, as for
-// one that leaked. It is not repeated by itself: each call makes another secret.
-func (c *Client) RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration) (Webhook, error) {
-	return post[Webhook](ctx, c, path("webhooks", id, "secrets"), map[string]string{"overlap": overlap.String()})
+// one that leaked. The reason, which may be empty, is for the audit log. It is not
+// repeated by itself: each call makes another secret.
+func (c *Client) RotateWebhookSecret(ctx context.Context, id string, overlap time.Duration, reason string) (Webhook, error) {
+	return post[Webhook](ctx, c, path("webhooks", id, "secrets"), struct {
+		Overlap string `json:"overlap"`
+		Reason  string `json:"reason,omitempty"`
+	}{overlap.String(), reason})
 }
 
 // TestWebhook sends an event of the type webhook.test, which is delivered like any

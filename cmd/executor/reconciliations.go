@@ -168,7 +168,7 @@ func progressText(r client.Report) string {
 		}
 		return fmt.Sprintf("%s: %d passed on", r.State, passed)
 	}
-	return fmt.Sprintf("%s: %d of %s, %d commands looked for", r.State, r.Compared, plural(r.Lines, "line"), r.Scanned)
+	return fmt.Sprintf("%s: %d of %d lines, %d commands looked for", r.State, r.Compared, r.Lines, r.Scanned)
 }
 
 func printReport(w io.Writer, r client.Report) error {

@@ -148,7 +148,13 @@ func addWebhookFlags(cmd *cobra.Command, s *client.WebhookSettings) {
 	flags.StringSliceVar(&s.Upstreams, "upstreams", nil, "only commands of these upstreams; all for all")
 	flags.BoolVar(&s.Ordered, "ordered", false, "a command's next event waits until the one before was taken or given up")
 	flags.StringVar(&s.Description, "description", "", "what it is, for people")
+	addWebhookReason(cmd, &s.Reason)
 	_ = cmd.RegisterFlagCompletionFunc("events", cobra.FixedCompletions(webhookTypes(), cobra.ShellCompDirectiveNoFileComp))
+}
+
+// addWebhookReason gives cmd the flag --reason, which may be left out here.
+func addWebhookReason(cmd *cobra.Command, reason *string) {
+	cmd.Flags().StringVar(reason, "reason", "", "why; kept in the audit log with the name of your API key")
 }
 
 // named leaves out the word that stands for all.
@@ -223,6 +229,7 @@ func webhookChange(cmd *cobra.Command, s *client.WebhookSettings) (client.Webhoo
 	if given("ordered") {
 		change.Ordered = &s.Ordered
 	}
+	change.Reason = s.Reason
 	if !any {
 		return change, usage(errors.New("nothing to change: give --to, --events, --upstreams, --ordered or --description"))
 	}
@@ -230,25 +237,29 @@ func webhookChange(cmd *cobra.Command, s *client.WebhookSettings) (client.Webhoo
 }
 
 func newWebhooksSwitchCommand(name, short string, disabled bool) *cobra.Command {
-	return webhookCommand(name+" ID", short, "", "  executor webhooks "+name+" 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d", nil,
+	var reason string
+	return webhookCommand(name+" ID", short, "", "  executor webhooks "+name+` 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d --reason "their maintenance"`,
+		func(cmd *cobra.Command) { addWebhookReason(cmd, &reason) },
 		func(ctx context.Context, c *client.Client, _ *cobra.Command, id string) (client.Webhook, error) {
-			return c.UpdateWebhook(ctx, id, client.WebhookChange{Disabled: &disabled})
+			return c.UpdateWebhook(ctx, id, client.WebhookChange{Disabled: &disabled, Reason: reason})
 		})
 }
 
 func newWebhooksRotateCommand() *cobra.Command {
 	overlap := 24 * time.Hour
+	var reason string
 	return webhookCommand("rotate ID", "Make a new secret; it is shown this once",
 		`Rotate makes a new secret. Until the overlap is over, deliveries carry signatures of both,
 so that the receiver can take its time. An overlap of 0 ends the old one at once, as for
 one that leaked.`,
 		`  executor webhooks rotate 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d
-  executor webhooks rotate 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d --overlap 0`,
+  executor webhooks rotate 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d --overlap 0 --reason "the old one leaked"`,
 		func(cmd *cobra.Command) {
-			cmd.Flags().DurationVar(&overlap, "overlap", overlap, "how long the old secret goes on signing")
+			cmd.Flags().DurationVar(&overlap, "overlap", overlap, "how long the old secret goes on signing, up to 168h")
+			addWebhookReason(cmd, &reason)
 		},
 		func(ctx context.Context, c *client.Client, _ *cobra.Command, id string) (client.Webhook, error) {
-			return c.RotateWebhookSecret(ctx, id, overlap)
+			return c.RotateWebhookSecret(ctx, id, overlap, reason)
 		})
 }
 
@@ -346,7 +357,7 @@ range takes several calls: each says if there is more.`,
 	cmd.Flags().Var(&since, "since", "events from here on: a time, or a duration ago")
 	cmd.Flags().Var(&until, "until", "events before it: a time, or a duration ago (default now)")
 	cmd.Flags().StringSliceVar(&states, "state", nil, "those in these states: "+strings.Join(deliveryStates(), ", ")+" (default failed)")
-	cmd.Flags().StringVar(&reason, "reason", "", "why; kept in the audit log")
+	addWebhookReason(cmd, &reason)
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(deliveryStates(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
