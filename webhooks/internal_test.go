@@ -2,6 +2,8 @@ package webhooks
 
 import (
 	"encoding/json"
+	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +30,25 @@ func TestSignAsTheReferenceDoes(t *testing.T) {
 		t.Errorf("signed %q, the reference %q", got, want)
 	}
 }
+
+// TestSchemesInCapitals are the same schemes: plain http is not dialled as if it
+// were secure.
+func TestSchemesInCapitals(t *testing.T) {
+	for url, want := range map[string]string{"http://a/": "plain", "HTTP://a/": "plain", "https://a/": "secure", "hTTPs://a/": "secure"} {
+		used := ""
+		client := func(name string) *http.Client {
+			return &http.Client{Transport: trip(func(*http.Request) (*http.Response, error) { used = name; return nil, errors.New("no") })}
+		}
+		s := &sender{secure: client("secure"), plain: client("plain")}
+		if _, err := s.do(t.Context(), &job{URL: url}, time.Now()); err == nil || used != want {
+			t.Errorf("%s: %s, want %s (%v)", url, used, want, err)
+		}
+	}
+}
+
+type trip func(*http.Request) (*http.Response, error)
+
+func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestSchedule(t *testing.T) {
 	low, high, middle := func() float64 { return 0 }, func() float64 { return 1 }, func() float64 { return .5 }

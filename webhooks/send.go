@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
 	"time"
 
 	"executor/internal/egress"
@@ -94,7 +93,7 @@ func (s *sender) do(ctx context.Context, j *job, at time.Time) (*http.Response, 
 	req.Header.Set("Webhook-Id", j.EventID.String())
 	req.Header.Set("Webhook-Timestamp", stamp(at))
 	req.Header.Set("Webhook-Signature", sign(j.signer.keys, j.EventID.String(), at, j.Payload))
-	if strings.HasPrefix(j.URL, "http:") {
+	if req.URL.Scheme != "https" { // as it was parsed: a URL may spell it HTTP
 		return s.plain.Do(req)
 	}
 	return s.secure.Do(req)
