@@ -337,6 +337,20 @@ func TestTheLog(t *testing.T) {
 	if err != nil || done.Count != 8 {
 		t.Errorf("%+v, %v", done, err)
 	}
+	r.exec(t, `
+		INSERT INTO webhook_deliveries (event_id, endpoint_id, tenant, sequence, type, at, next_at, state, ended_at)
+		SELECT gen_random_uuid(), $1, $2, 1, 'command.success', now() - interval '2 days', now(), CASE i % 2 WHEN 0 THEN 'failed' ELSE 'delivered' END, now()
+		FROM generate_series(1, 2 * $3::int + 3) i`, a.ID, tenant, webhooks.MaxRange)
+	old := webhooks.Range{Endpoint: a.ID, Since: time.Now().Add(-72 * time.Hour), Until: time.Now().Add(-time.Hour)}
+	for _, count := range []int{webhooks.MaxRange, 1} { // the same call takes the rest
+		if done, err := r.hooks.RedeliverRange(t.Context(), by(tenant), old); err != nil || done.Count != count || done.More != (count == webhooks.MaxRange) {
+			t.Errorf("of many that failed: %+v, %v", done, err)
+		}
+	}
+	old.States = []webhooks.DeliveryState{webhooks.DeliveryDelivered} // and would take the same
+	if _, err := r.hooks.RedeliverRange(t.Context(), by(tenant), old); code(err) != "range_too_large" {
+		t.Errorf("of many that were delivered: %v", err)
+	}
 	if _, err := r.hooks.RedeliverRange(t.Context(), by(tenant), webhooks.Range{Endpoint: a.ID, Since: time.Now().Add(time.Hour)}); code(err) != "empty_range" {
 		t.Errorf("an empty range: %v", err)
 	}

@@ -69,8 +69,32 @@ type Redelivered struct {
 	More  bool // the range holds more than MaxRange; the oldest of them are due, the same call takes the next
 }
 
+// refillable are the states that deliveries come back to once they are due again:
+// of more than MaxRange of them the same call would take the same.
+var refillable = []DeliveryState{DeliveryPending, DeliveryDelivered}
+
+// fits refuses a range of which no further call could take the rest.
+func (r Range) fits(ctx context.Context, tx pgx.Tx, tenant string) error {
+	if !slices.ContainsFunc(r.States, func(s DeliveryState) bool { return slices.Contains(refillable, s) }) {
+		return nil
+	}
+	var count int
+	err := tx.QueryRow(ctx, `
+		SELECT count(*) FROM (
+			SELECT FROM webhook_deliveries WHERE endpoint_id = $1 AND tenant = $2 AND at >= $3 AND at < $4 AND state = ANY($5) LIMIT $6) found`,
+		r.Endpoint, tenant, r.Since, r.Until, r.States, MaxRange+1).Scan(&count)
+	if err != nil {
+		return fmt.Errorf("count the deliveries of webhook %s: %w", r.Endpoint, err)
+	}
+	if count > MaxRange {
+		return invalid("since", "range_too_large", "The range holds more than %d deliveries, and of those that are pending or delivered already no second call finds the rest: part it by its times.", MaxRange)
+	}
+	return nil
+}
+
 // RedeliverRange sends a range of events once more, at most MaxRange of them, the
-// oldest first. No states are the failed ones.
+// oldest first. No states are the failed ones. Of what was delivered or is pending a
+// range holds at most MaxRange.
 func (s *Store) RedeliverRange(ctx context.Context, by By, r Range) (Redelivered, error) {
 	if len(r.States) == 0 {
 		r.States = []DeliveryState{DeliveryFailed}
@@ -90,6 +114,9 @@ func (s *Store) RedeliverRange(ctx context.Context, by By, r Range) (Redelivered
 	err := s.commit(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		done = Redelivered{}
 		if _, err := endpoint(ctx, tx, by.Tenant, r.Endpoint); err != nil {
+			return err
+		}
+		if err := r.fits(ctx, tx, by.Tenant); err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, again+`
