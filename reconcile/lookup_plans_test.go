@@ -27,8 +27,9 @@ func TestPlansOfLookups(t *testing.T) {
 		INSERT INTO command_requests (command_id, tenant, method, path, headers, body, body_kind, content_type, key_in, key_name, wire_key, params, field_hashes, metadata, submitted_by)
 		SELECT id, tenant, 'POST', '/', '[]', '', 'replayable', '', '', '', '', '{}', '', '{}', 'test' FROM commands`)
 	r.exec(t, `
-		INSERT INTO doubts (command_id, tenant, upstream_id, since, next_at, gives_up_at)
-		SELECT id, tenant, 1, now(), CASE phase WHEN 'lookup' THEN now() + interval '1 hour' END, now() + interval '2 hours' FROM commands`)
+		INSERT INTO doubts (command_id, tenant, upstream_id, since, next_at, gives_up_at, handed_at)
+		SELECT id, tenant, 1, now(), CASE phase WHEN 'lookup' THEN now() + interval '1 hour' END, now() + interval '2 hours',
+			CASE phase WHEN 'review' THEN now() END FROM commands`)
 	r.exec(t, `
 		INSERT INTO attempts (command_id, number, tenant, upstream_id, epoch, instance, profile_version, started_at, send_deadline, latest_end, ended_at,
 			evidence, request, bytes_total, body_sha256)

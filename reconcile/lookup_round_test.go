@@ -282,6 +282,30 @@ func TestForgottenLookups(t *testing.T) {
 	}
 }
 
+// TestForgottenReviews get into the queue: unresolved since before there was one, or
+// lost from it.
+func TestForgottenReviews(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.apply(t, profileFor("http://127.0.0.1:8080", "", ""))
+	noRow, notHanded := r.unresolved(t, "no row", lost), r.unresolved(t, "not handed", lost)
+	r.exec(t, `DELETE FROM doubts WHERE command_id = $1`, noRow)
+	r.exec(t, `UPDATE doubts SET handed_at = NULL WHERE command_id = $1`, notHanded)
+	if list, _, err := r.store.Reviews(t.Context(), reconcile.ReviewFilter{Tenant: tenant}); err != nil || len(list) != 0 {
+		t.Fatalf("%d in the queue before, %v", len(list), err)
+	}
+	r.start(t)
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		list, _, err := r.store.Reviews(t.Context(), reconcile.ReviewFilter{Tenant: tenant})
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("%d in the queue, %v", len(list), err)
+		}
+		if len(list) == 2 {
+			return
+		}
+	}
+}
+
 // TestOneUpstreamsTroubleIsItsOwn: what one upstream does not answer keeps no other
 // waiting, and only as many questions wait there as its profile permits.
 func TestOneUpstreamsTroubleIsItsOwn(t *testing.T) {

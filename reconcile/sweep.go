@@ -24,19 +24,19 @@ type place struct {
 	id        uuid.UUID
 }
 
-// sweep finds unresolved commands that lookups should follow up and for which no
-// round is planned, and plans one: they are older than the schedule's table, or a
-// fault of ours lost them.
+// sweep finds unresolved commands that nobody follows up, because they are older
+// than the table of doubts or a fault of ours lost them: it plans a round of lookups,
+// or gives them to a person.
 func (e *Engine) sweep(ctx context.Context) error {
 	ids, last, seen, err := e.store.forgotten(ctx, e.swept)
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
-		if err := e.store.planForgotten(ctx, id); err != nil {
+		if err := e.store.takeUpForgotten(ctx, id); err != nil {
 			return err
 		}
-		e.log.Warn("a forgotten lookup is planned again", "command_id", id)
+		e.log.Warn("a forgotten doubt is followed up again", "command_id", id)
 	}
 	if e.swept = last; seen < sweepPage {
 		e.swept = place{}
@@ -50,7 +50,8 @@ func (e *Engine) sweep(ctx context.Context) error {
 func (s *Store) forgotten(ctx context.Context, from place) (ids []uuid.UUID, last place, seen int, err error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT c.id, c.tenant, c.created_at,
-			c.phase = 'lookup' AND d.next_at IS NULL AND (d.claimed_until IS NULL OR d.claimed_until <= now())
+			CASE c.phase WHEN 'lookup' THEN d.next_at IS NULL AND (d.claimed_until IS NULL OR d.claimed_until <= now())
+				ELSE d.handed_at IS NULL END
 		FROM (
 			(SELECT 1 AS part, id, tenant, created_at, phase FROM commands
 				WHERE phase IS NOT NULL AND tenant = $1 AND (created_at, id) < ($2, $3)
@@ -60,7 +61,7 @@ func (s *Store) forgotten(ctx context.Context, from place) (ids []uuid.UUID, las
 				WHERE phase IS NOT NULL AND tenant > $1
 				ORDER BY tenant, created_at DESC, id DESC LIMIT $4)
 			ORDER BY part, tenant, created_at DESC, id DESC LIMIT $4) c
-		LEFT JOIN LATERAL (SELECT next_at, claimed_until FROM doubts WHERE command_id = c.id LIMIT 1) d ON true
+		LEFT JOIN LATERAL (SELECT next_at, claimed_until, handed_at FROM doubts WHERE command_id = c.id LIMIT 1) d ON true
 		ORDER BY c.part, c.tenant, c.created_at DESC, c.id DESC`, from.tenant, from.createdAt, from.id, sweepPage)
 	if err != nil {
 		return nil, from, 0, fmt.Errorf("look for forgotten doubts: %w", err)
@@ -79,30 +80,52 @@ func (s *Store) forgotten(ctx context.Context, from place) (ids []uuid.UUID, las
 	return ids, last, seen, nil
 }
 
-// planForgotten plans a round now, with the whole schedule before it. Under the lock
-// it looks once more.
-func (s *Store) planForgotten(ctx context.Context, id uuid.UUID) error {
+// takeUpForgotten does under the lock, where it looks once more, what was forgotten.
+func (s *Store) takeUpForgotten(ctx context.Context, id uuid.UUID) error {
 	return s.commands.Commit(ctx, func(ctx context.Context, tx commands.Tx) error {
 		locked, err := s.commands.Lock(ctx, tx, []uuid.UUID{id})
 		c := locked[id]
-		if err != nil || c.State != outcome.StateUnresolved || c.Phase != string(outcome.NextActionLookup) {
+		if err != nil || c.State != outcome.StateUnresolved {
 			return err
 		}
-		schedule := fallbackSchedule
-		if op, err := s.commands.Operation(ctx, c.UpstreamID, c.ProfileVersion, c.Operation); err == nil && len(op.Lookups) > 0 {
-			schedule = op.LookupSchedule()
+		write := handForgotten
+		if c.Phase == string(outcome.NextActionLookup) {
+			write = s.planForgotten
 		}
-		tag, err := tx.Exec(ctx, `
-			INSERT INTO doubts (command_id, tenant, upstream_id, since, next_at, gives_up_at)
-			SELECT id, tenant, upstream_id, coalesce(finalized_at, $2), $2, $3 FROM commands WHERE id = $1
-			ON CONFLICT (command_id) DO UPDATE SET next_at = excluded.next_at, gives_up_at = excluded.gives_up_at
-			WHERE doubts.next_at IS NULL`, id, c.Now, c.Now.Add(schedule.GiveUpAfter))
-		if err != nil {
-			return fmt.Errorf("plan a lookup of command %s: %w", id, err)
-		}
-		if tag.RowsAffected() == 0 {
-			return nil
+		wrote, err := write(ctx, tx, c)
+		if err != nil || !wrote {
+			return err
 		}
 		return s.commands.Touch(ctx, tx, []uuid.UUID{id})
 	})
+}
+
+// planForgotten plans a round now, with the whole schedule before it.
+func (s *Store) planForgotten(ctx context.Context, tx commands.Tx, c commands.Locked) (bool, error) {
+	schedule := fallbackSchedule
+	if op, err := s.commands.Operation(ctx, c.UpstreamID, c.ProfileVersion, c.Operation); err == nil && len(op.Lookups) > 0 {
+		schedule = op.LookupSchedule()
+	}
+	tag, err := tx.Exec(ctx, `
+		INSERT INTO doubts (command_id, tenant, upstream_id, since, next_at, gives_up_at)
+		SELECT id, tenant, upstream_id, coalesce(finalized_at, $2), $2, $3 FROM commands WHERE id = $1
+		ON CONFLICT (command_id) DO UPDATE SET next_at = excluded.next_at, gives_up_at = excluded.gives_up_at
+		WHERE doubts.next_at IS NULL`, c.ID, c.Now, c.Now.Add(schedule.GiveUpAfter))
+	if err != nil {
+		return false, fmt.Errorf("plan a lookup of command %s: %w", c.ID, err)
+	}
+	return tag.RowsAffected() > 0, nil
+}
+
+// handForgotten puts into the queue what is a person's.
+func handForgotten(ctx context.Context, tx commands.Tx, c commands.Locked) (bool, error) {
+	tag, err := tx.Exec(ctx, `
+		INSERT INTO doubts (command_id, tenant, upstream_id, since, handed_at, handed_reason)
+		SELECT id, tenant, upstream_id, coalesce(finalized_at, $2), $2, $3 FROM commands WHERE id = $1
+		ON CONFLICT (command_id) DO UPDATE SET handed_at = excluded.handed_at, handed_reason = excluded.handed_reason
+		WHERE doubts.handed_at IS NULL`, c.ID, c.Now, commands.ReviewNoLookup)
+	if err != nil {
+		return false, fmt.Errorf("hand command %s to a person: %w", c.ID, err)
+	}
+	return tag.RowsAffected() > 0, nil
 }
