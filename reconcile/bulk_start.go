@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"executor/commands"
 	"executor/internal/audit"
@@ -88,13 +89,18 @@ func (s *Store) selectItems(ctx context.Context, tx commands.Tx, r BulkRequest) 
 	return int(tag.RowsAffected()), nil
 }
 
-func (s *Store) countQueue(ctx context.Context, tx commands.Tx, f ReviewFilter) (count int, err error) {
+func (s *Store) countQueue(ctx context.Context, q commands.Querier, f ReviewFilter) (int, error) {
 	sql, args, err := f.statement(everything)
 	if err != nil {
 		return 0, err
 	}
-	if err := tx.QueryRow(ctx, `SELECT count(*) FROM (`+sql+`) found`, args...).Scan(&count); err != nil {
-		return 0, fmt.Errorf("count the review queue: %w", err)
+	rows, err := q.Query(ctx, `SELECT count(*) FROM (`+sql+`) found`, args...)
+	if err != nil {
+		return 0, unavailable("count the review queue", err)
+	}
+	count, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
+	if err != nil {
+		return 0, unavailable("count the review queue", err)
 	}
 	return count, nil
 }
@@ -120,11 +126,15 @@ const sampleSize = 20
 // previewBulk says what a bulk action would be done to, and what of it would be
 // refused as things stand.
 func (s *Store) previewBulk(ctx context.Context, r BulkRequest, o bulkOrder) (Bulk, error) {
-	found, err := s.queue(ctx, s.pool, r.Filter, everything)
+	found, err := s.queue(ctx, s.pool, r.Filter, MaxBulk+1) // however long the queue is
+	count := len(found)
+	if err == nil && count > MaxBulk {
+		count, err = s.countQueue(ctx, s.pool, r.Filter)
+	}
 	if err != nil {
 		return Bulk{}, err
 	}
-	if err := r.accepts(len(found)); err != nil {
+	if err := r.accepts(count); err != nil {
 		return Bulk{}, err
 	}
 	b := Bulk{ID: r.ID, Action: r.Action, Actor: r.Actor, Reason: o.Reason, Problems: map[string]int{}}

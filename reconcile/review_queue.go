@@ -174,6 +174,10 @@ func (f ReviewFilter) narrowMetadata(b *conditions) {
 // number is what metadata has to look like to be compared as a number.
 var number = regexp.MustCompile(`^-?[0-9]{1,30}(\.[0-9]{1,30})?$`)
 
+// maxBounds is as many members as the metadata of a command has. Each is a condition
+// with arguments of its own, of which a statement takes a limited number.
+const maxBounds = 50
+
 // check refuses what can never be found.
 func (f ReviewFilter) check() error {
 	var fields []upstreams.FieldError
@@ -189,6 +193,11 @@ func (f ReviewFilter) check() error {
 	}
 	if f.OlderThan < 0 {
 		fields = append(fields, field("/older_than", "negative", "An age is not negative."))
+	}
+	for pointer, bounds := range map[string]map[string]string{"/metadata_min": f.MetadataMin, "/metadata_max": f.MetadataMax} {
+		if len(bounds) > maxBounds {
+			fields = append(fields, field(pointer, "too_many", "There are %d numbers; %d are allowed.", len(bounds), maxBounds))
+		}
 	}
 	fields = append(fields, f.checkTexts()...)
 	if len(fields) > 0 {

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +138,8 @@ func TestReviewFilters(t *testing.T) {
 		"/metadata":         {Metadata: set("k\x00", "v")},
 		"/upstream":         {Upstream: "\xff"},
 		"/older_than":       {OlderThan: -time.Second},
+		"/metadata_min":     {MetadataMin: numbered(20_000)}, // more than a statement takes
+		"/metadata_max":     {MetadataMax: numbered(51)},
 	} {
 		f.Tenant = tenant
 		if _, _, err := d.store.Reviews(t.Context(), f); code(err) != "invalid "+pointer {
@@ -148,6 +151,14 @@ func TestReviewFilters(t *testing.T) {
 			t.Errorf("the cursor %q: %v", cursor, err)
 		}
 	}
+}
+
+func numbered(n int) map[string]string {
+	set := make(map[string]string, n)
+	for i := range n {
+		set[fmt.Sprint("k", i)] = "1"
+	}
+	return set
 }
 
 // crowd puts doubts into the queue, many of one moment, and beside it some that are
