@@ -54,6 +54,8 @@ func (s *Store) followUp(ctx context.Context, tx Tx, moves []Move) error {
 
 // openDoubts plans the first round of lookups, or leaves the command to a person.
 // What is known already, and had to wait for a running attempt, is weighed at once.
+// A sight of the command outlives a resend: only what settles the attempts so far
+// takes it back.
 func (s *Store) openDoubts(ctx context.Context, tx Tx, moves []Move) error {
 	if len(moves) == 0 {
 		return nil
@@ -83,7 +85,7 @@ func (s *Store) openDoubts(ctx context.Context, tx Tx, moves []Move) error {
 			AS d(id, tenant, upstream_id, since, next_at, gives_up_at, handed_at, handed_reason)
 		ON CONFLICT (command_id) DO UPDATE SET
 			since = excluded.since, next_at = excluded.next_at, gives_up_at = excluded.gives_up_at,
-			rounds = 0, unknown = 0, absents = 0, last_absent_at = NULL, seen = false, claim = NULL, claimed_until = NULL,
+			rounds = 0, unknown = 0, absents = 0, last_absent_at = NULL, claim = NULL, claimed_until = NULL,
 			handed_at = excluded.handed_at, handed_reason = excluded.handed_reason`,
 		postgres.Column(list, func(d doubt) uuid.UUID { return d.move.Command.ID }),
 		postgres.Column(list, func(d doubt) string { return d.move.Command.Tenant }),
@@ -170,11 +172,22 @@ func (s *Store) Touch(ctx context.Context, tx Tx, ids []uuid.UUID) error {
 // settle puts on record that a confirmed absence came after the attempts so far:
 // nothing of them arrived.
 func settle(ctx context.Context, tx Tx, id uuid.UUID, by string) error {
-	_, err := tx.Exec(ctx, `
+	batch := &pgx.Batch{}
+	batch.Queue(`
 		UPDATE attempts SET settled_by = $2
 		WHERE command_id = $1 AND ended_at IS NOT NULL AND settled_by = '' AND boundary <> 'not_crossed'`, id, by)
-	if err != nil {
+	batch.Queue(`UPDATE doubts SET seen = false WHERE command_id = $1`, id)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("settle attempts of command %s: %w", id, err)
+	}
+	return nil
+}
+
+// unsettle takes that back for an attempt that the upstream turns out to have had.
+func unsettle(ctx context.Context, tx Tx, id uuid.UUID, attempt int) error {
+	_, err := tx.Exec(ctx, `UPDATE attempts SET settled_by = '' WHERE command_id = $1 AND number = $2 AND settled_by <> ''`, id, attempt)
+	if err != nil {
+		return fmt.Errorf("take back what settled attempt %d of command %s: %w", attempt, id, err)
 	}
 	return nil
 }

@@ -1,8 +1,109 @@
 package commands
 
 import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
 	"executor/outcome"
 )
+
+// precedes reports whether a refusal speaks of a moment before an attempt that may
+// have acted: it does not speak for that one.
+func precedes(ctx context.Context, tx Tx, c Locked, k Knowledge) (found bool, err error) {
+	if k.Finding != outcome.FindingRefused || k.AsOf.IsZero() {
+		return false, nil
+	}
+	err = tx.QueryRow(ctx, `
+		SELECT EXISTS (SELECT FROM attempts
+			WHERE command_id = $1 AND started_at > $2 AND boundary <> 'not_crossed' AND settled_by = '')`, c.ID, k.AsOf).Scan(&found)
+	if err != nil {
+		return false, fmt.Errorf("look for later attempts of command %s: %w", c.ID, err)
+	}
+	return found, nil
+}
+
+// maybeSent reports whether an attempt of a pending command may have acted, also one
+// that an absence had settled: the absence is what the finding denies.
+func (s *Store) maybeSent(ctx context.Context, tx Tx, c Locked) (bool, error) {
+	if c.State != outcome.StatePending || c.Attempts == 0 {
+		return false, nil
+	}
+	terms, err := s.Terms(ctx, c)
+	if err != nil {
+		return false, err
+	}
+	history, err := s.History(ctx, tx, []uuid.UUID{c.ID})
+	attempts := attemptsOf(history[c.ID])
+	for i := range attempts {
+		attempts[i].Settled = false
+	}
+	return outcome.BoundaryOver(terms.Contract.Idempotency, attempts) != outcome.BoundaryNotCrossed, err
+}
+
+// refuteAbsence takes back an absence because of which a command is about to be sent
+// once more: the upstream has it after all, and the doubt is open again. Without one
+// there is no outcome.
+func (s *Store) refuteAbsence(ctx context.Context, tx Tx, c Locked, k Knowledge) (*Final, error) {
+	if c.State != outcome.StatePending || c.Resend == "" || k.Finding != outcome.FindingPending {
+		return nil, nil
+	}
+	tag, err := tx.Exec(ctx, `UPDATE attempts SET settled_by = '' WHERE command_id = $1 AND settled_by <> ''`, c.ID)
+	if err != nil {
+		return nil, fmt.Errorf("take back what settled command %s: %w", c.ID, err)
+	}
+	if tag.RowsAffected() == 0 {
+		return nil, nil
+	}
+	if _, err := tx.Exec(ctx, `UPDATE doubts SET seen = true WHERE command_id = $1`, c.ID); err != nil {
+		return nil, fmt.Errorf("remember a sight of command %s: %w", c.ID, err)
+	}
+	terms, err := s.Terms(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	history, err := s.History(ctx, tx, []uuid.UUID{c.ID})
+	if err != nil {
+		return nil, err
+	}
+	past := history[c.ID]
+	return FinalOf(outcome.Close(FactsOf(terms, c, past)), c.StoppedBy, k.Source, past), nil
+}
+
+// contradictKept makes conflicts of the findings that had to wait for an attempt and
+// say otherwise than the state that it ended in. A refusal does not speak for an
+// attempt that began after it. Those of notices are weighed once more as such.
+func (s *Store) contradictKept(ctx context.Context, tx Tx, m Move) error {
+	rows, err := tx.Query(ctx, `
+		UPDATE findings f SET effect = 'conflict'
+		WHERE command_id = $1 AND effect = 'kept' AND source <> 'notice' AND (finding = 'applied' AND $2 <> 'success'
+			OR finding = 'refused' AND $2 = 'success' AND NOT EXISTS (
+				SELECT FROM attempts a WHERE a.command_id = f.command_id AND a.started_at > f.at AND a.boundary <> 'not_crossed'))
+		RETURNING source, actor, finding, status`, m.Command.ID, m.To)
+	if err != nil {
+		return fmt.Errorf("weigh what was kept of command %s: %w", m.Command.ID, err)
+	}
+	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k Knowledge, err error) {
+		return k, row.Scan(&k.Source, &k.Actor, &k.Finding, &k.Status)
+	})
+	if err != nil {
+		return fmt.Errorf("weigh what was kept of command %s: %w", m.Command.ID, err)
+	}
+	c := m.Command
+	c.State, c.Version = m.To, c.Version+1
+	for _, k := range list {
+		if err := s.Touch(ctx, tx, []uuid.UUID{c.ID}); err != nil {
+			return err
+		}
+		if err := s.recordConflict(ctx, tx, c, k); err != nil {
+			return err
+		}
+		c.Version++
+	}
+	return nil
+}
 
 // weighFinding says what follows from a finding about the command as a whole.
 // sent says that an attempt of it may have acted: before that, what was done under

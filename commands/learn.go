@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -17,6 +18,7 @@ type Knowledge struct {
 	Source      outcome.DecidedBy // late_evidence, lookup, notice, report or operator
 	Actor       string            // instance or person
 	Finding     outcome.Finding   // about the command as a whole; "" for late evidence of one attempt
+	AsOf        time.Time         // the moment that the finding speaks of, where it comes later; zero = now
 	Attempt     int               // the attempt it belongs to; late evidence always has one
 	Evidence    outcome.Evidence
 	Category    outcome.Category
@@ -62,6 +64,16 @@ func (s *Store) Learn(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) (Ef
 
 // learnFinding takes what a lookup, a notice, a report or a person found.
 func (s *Store) learnFinding(ctx context.Context, tx Tx, c Locked, k Knowledge) (Effect, []Moved, error) {
+	old, err := precedes(ctx, tx, c, k)
+	if err != nil {
+		return "", nil, err
+	}
+	if old {
+		return s.take(ctx, tx, c, k, EffectNone, nil)
+	}
+	if final, err := s.refuteAbsence(ctx, tx, c, k); final != nil || err != nil {
+		return s.take(ctx, tx, c, k, EffectSettled, final)
+	}
 	sent, err := s.maybeSent(ctx, tx, c)
 	if err != nil {
 		return "", nil, err
@@ -73,19 +85,6 @@ func (s *Store) learnFinding(ctx context.Context, tx Tx, c Locked, k Knowledge) 
 		}
 	}
 	return s.take(ctx, tx, c, k, effect, final)
-}
-
-// maybeSent reports whether an attempt of a pending command may have acted.
-func (s *Store) maybeSent(ctx context.Context, tx Tx, c Locked) (bool, error) {
-	if c.State != outcome.StatePending || c.Attempts == 0 {
-		return false, nil
-	}
-	terms, err := s.Terms(ctx, c)
-	if err != nil {
-		return false, err
-	}
-	history, err := s.History(ctx, tx, []uuid.UUID{c.ID})
-	return outcome.BoundaryOver(terms.Contract.Idempotency, attemptsOf(history[c.ID])) != outcome.BoundaryNotCrossed, err
 }
 
 // learnLate takes what the process of an attempt that others closed saw of it.
@@ -109,7 +108,11 @@ func (s *Store) learnLate(ctx context.Context, tx Tx, c Locked, k Knowledge) (Ef
 		}
 		past, c.Attempts = append(past, possiblyLost(c, k.Attempt)), k.Attempt
 	}
-	past = overlay(past, k)
+	if past = overlay(past, k); knew(k.Answer) && !c.State.Absorbing() {
+		if err := unsettle(ctx, tx, id, k.Attempt); err != nil {
+			return "", nil, err
+		}
+	}
 	effect, final := weigh(c, FactsOf(terms, c, past), past, k)
 	return s.take(ctx, tx, c, k, effect, final)
 }
@@ -153,7 +156,11 @@ func reported(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) (Effect, bo
 	}
 }
 
-// overlay lays late evidence over its own attempt.
+// knew reports whether an answer shows that the upstream had the request.
+func knew(a outcome.Answer) bool { return a == outcome.AnswerApplied || a == outcome.AnswerPending }
+
+// overlay lays late evidence over its own attempt. An answer of an upstream that had
+// it outweighs the absence that settled it.
 func overlay(past []Past, k Knowledge) []Past {
 	for i := range past {
 		if past[i].Number != k.Attempt {
@@ -162,6 +169,7 @@ func overlay(past []Past, k Knowledge) []Past {
 		p := &past[i]
 		p.Evidence, p.Category, p.Answer, p.Status, p.RetryAfter = k.Evidence, k.Category, k.Answer, k.Status, k.RetryAfter
 		p.Reference, p.Code, p.Message = k.Reference, k.Code, k.Message
+		p.Settled = p.Settled && !knew(k.Answer)
 	}
 	return past
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 
 	"executor/internal/postgres"
@@ -77,7 +78,7 @@ func (s *Store) Move(ctx context.Context, tx Tx, moves []Move) ([]Moved, error) 
 	if err := s.followUp(ctx, tx, moves); err != nil {
 		return nil, err
 	}
-	tag, err := tx.Exec(ctx, `
+	rows, err := tx.Query(ctx, `
 		UPDATE commands c SET
 			state = m.state,
 			version = c.version + 1,
@@ -96,15 +97,45 @@ func (s *Store) Move(ctx context.Context, tx Tx, moves []Move) ([]Moved, error) 
 		FROM unnest($1::uuid[], $2::text[], $3::int[], $4::text[], $5::int[], $6::timestamptz[], $7::text[], $8::timestamptz[],
 			$9::json[], $10::text[], $11::timestamptz[], $12::int[], $13::text[], $14::timestamptz[], $15::bigint[])
 			AS m(id, from_state, version, state, attempts, next_attempt_at, wait_for, blocked_until, outcome, phase, at, sequence, resend, deadline, job_id)
-		WHERE c.id = m.id AND c.state = m.from_state AND c.version = m.version`,
+		WHERE c.id = m.id AND c.state = m.from_state AND c.version = m.version
+		RETURNING c.id, EXISTS (SELECT FROM findings f WHERE f.command_id = c.id AND f.effect = 'kept' AND f.finding <> '')`,
 		append(moveColumns(moves), jobs)...)
 	if err != nil {
 		return nil, fmt.Errorf("move commands: %w", err)
 	}
-	if tag.RowsAffected() != int64(len(moves)) {
+	kept, err := collectKept(rows)
+	if err != nil {
+		return nil, fmt.Errorf("move commands: %w", err)
+	}
+	if len(kept) != len(moves) {
 		return nil, fmt.Errorf("move commands: %w", ErrConflict)
 	}
-	return moved, s.announce(ctx, tx, moves)
+	if err := s.announce(ctx, tx, moves); err != nil {
+		return nil, err
+	}
+	for _, m := range moves {
+		if kept[m.Command.ID] && m.To.Absorbing() && !m.Correction {
+			if err := s.contradictKept(ctx, tx, m); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return moved, nil
+}
+
+// collectKept reads which commands were moved, and of which of them there are
+// findings that had to wait.
+func collectKept(rows pgx.Rows) (map[uuid.UUID]bool, error) {
+	var (
+		kept = map[uuid.UUID]bool{}
+		id   uuid.UUID
+		some bool
+	)
+	_, err := pgx.ForEachRow(rows, []any{&id, &some}, func() error {
+		kept[id] = some
+		return nil
+	})
+	return kept, err
 }
 
 // check refuses what no caller may ask for.
