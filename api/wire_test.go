@@ -99,7 +99,7 @@ func TestTheClientIsUnderstood(t *testing.T) {
 
 	hook, err := c.CreateWebhook(ctx, client.WebhookSettings{URL: "https://shop.example/h", Events: []string{"command.success"}})
 	is("create webhook", err, hook.Secret != "")
-	hook, err = c.RotateWebhookSecret(ctx, hook.ID, 0)
+	hook, err = c.RotateWebhookSecret(ctx, hook.ID, 0, "")
 	is("rotate", err, hook.Secret != "" && len(hook.Secrets) == 1)
 	hook, err = c.UpdateWebhook(ctx, hook.ID, client.WebhookChange{Events: []string{}, Ordered: new(bool), Version: hook.Version})
 	is("update", err, len(hook.Events) == 0)
