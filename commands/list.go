@@ -2,16 +2,13 @@ package commands
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-
-	"github.com/google/uuid"
 
 	"executor/outcome"
+
+	"executor/internal/postgres"
 )
 
 const (
@@ -38,7 +35,7 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Command, string, error) {
 		return list, "", err
 	}
 	list = list[:limit]
-	return list, encodeCursor(list[limit-1]), nil
+	return list, postgres.Cursor(list[limit-1].CreatedAt, list[limit-1].ID), nil
 }
 
 // conditions turns the filter into a WHERE with its arguments; nothing of the
@@ -90,28 +87,11 @@ func (f Filter) conditions() (string, []any, error) {
 		and("c.created_at < ?", *f.CreatedBefore)
 	}
 	if f.Cursor != "" {
-		at, id, err := decodeCursor(f.Cursor)
-		if err != nil {
-			return "", nil, err
+		at, id, ok := postgres.ParseCursor(f.Cursor)
+		if !ok {
+			return "", nil, ErrBadCursor
 		}
 		and("(c.created_at, c.id) < (?, ?)", at, id)
 	}
 	return "WHERE " + strings.Join(where, " AND "), args, nil
-}
-
-func encodeCursor(c Command) string {
-	b := binary.BigEndian.AppendUint64(nil, uint64(c.CreatedAt.UnixMicro()))
-	return base64.RawURLEncoding.EncodeToString(append(b, c.ID[:]...))
-}
-
-func decodeCursor(s string) (time.Time, uuid.UUID, error) {
-	b, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil || len(b) != 24 {
-		return time.Time{}, uuid.UUID{}, ErrBadCursor
-	}
-	at := time.UnixMicro(int64(binary.BigEndian.Uint64(b)))
-	if at.Year() < 1970 || at.Year() > 9999 { // PostgreSQL's range is narrower than the number's
-		return time.Time{}, uuid.UUID{}, ErrBadCursor
-	}
-	return at, uuid.UUID(b[8:]), nil
 }

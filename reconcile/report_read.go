@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"executor/commands"
+	"executor/internal/postgres"
 	"executor/outcome"
 )
 
@@ -117,8 +118,7 @@ func (s *Store) Reports(ctx context.Context, f ReportFilter) ([]Report, string, 
 	}
 	list = list[:limit]
 	last := list[limit-1]
-	b := binary.BigEndian.AppendUint64(nil, uint64(last.CreatedAt.UnixMicro()))
-	return list, base64.RawURLEncoding.EncodeToString(append(b, last.ID[:]...)), nil
+	return list, postgres.Cursor(last.CreatedAt, last.ID), nil
 }
 
 func reportPage(limit int) int {
@@ -133,15 +133,11 @@ func reportCursor(s string) (time.Time, uuid.UUID, error) {
 	if s == "" {
 		return time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), uuid.Max, nil
 	}
-	b, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil || len(b) != 24 {
+	at, id, ok := postgres.ParseCursor(s)
+	if !ok {
 		return time.Time{}, uuid.Nil, commands.ErrBadCursor
 	}
-	at := time.UnixMicro(int64(binary.BigEndian.Uint64(b)))
-	if at.Year() < 1970 || at.Year() > 9999 {
-		return time.Time{}, uuid.Nil, commands.ErrBadCursor
-	}
-	return at, uuid.UUID(b[8:]), nil
+	return at, id, nil
 }
 
 // ReportItems reads a page of a report's items in the order of the file, then

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"executor/commands"
+	"executor/internal/postgres"
 	"executor/outcome"
 )
 
@@ -124,7 +125,7 @@ func (s *Store) Reviews(ctx context.Context, f ReviewFilter) ([]ReviewItem, stri
 	next := ""
 	if len(found) > limit {
 		found = found[:limit]
-		next = encodeReviewCursor(found[limit-1])
+		next = postgres.Cursor(found[limit-1].Since, found[limit-1].CommandID)
 	}
 	list, err := s.reviewItems(ctx, f.Tenant, found)
 	return list, next, err

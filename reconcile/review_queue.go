@@ -2,8 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"executor/commands"
+	"executor/internal/postgres"
 	"executor/outcome"
 	"executor/upstreams"
 )
@@ -146,9 +145,9 @@ func (f ReviewFilter) narrow(b *conditions) error {
 	}
 	f.narrowMetadata(b)
 	if f.Cursor != "" {
-		at, id, err := decodeReviewCursor(f.Cursor)
-		if err != nil {
-			return err
+		at, id, ok := postgres.ParseCursor(f.Cursor)
+		if !ok {
+			return commands.ErrBadCursor
 		}
 		b.and("({order}) > (?, ?)", at, id)
 	}
@@ -235,21 +234,4 @@ func (f ReviewFilter) checkTexts() []upstreams.FieldError {
 func (f ReviewFilter) narrows() bool {
 	text, _ := json.Marshal(f) // texts and numbers always encode
 	return string(text) != "{}"
-}
-
-func encodeReviewCursor(q queued) string {
-	b := binary.BigEndian.AppendUint64(nil, uint64(q.Since.UnixMicro()))
-	return base64.RawURLEncoding.EncodeToString(append(b, q.CommandID[:]...))
-}
-
-func decodeReviewCursor(s string) (time.Time, uuid.UUID, error) {
-	b, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil || len(b) != 24 {
-		return time.Time{}, uuid.UUID{}, commands.ErrBadCursor
-	}
-	at := time.UnixMicro(int64(binary.BigEndian.Uint64(b)))
-	if at.Year() < 1970 || at.Year() > 9999 { // PostgreSQL's range is narrower than the number's
-		return time.Time{}, uuid.UUID{}, commands.ErrBadCursor
-	}
-	return at, uuid.UUID(b[8:]), nil
 }

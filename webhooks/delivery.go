@@ -2,8 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"executor/internal/postgres"
 )
 
 // Delivery is one event for one endpoint.
@@ -111,7 +111,7 @@ func (s *Store) Deliveries(ctx context.Context, f DeliveryFilter) ([]Delivery, s
 	if len(list) <= limit {
 		return list, "", nil
 	}
-	return list[:limit], encodeCursor(list[limit-1]), nil
+	return list[:limit], postgres.Cursor(list[limit-1].At, list[limit-1].ID), nil
 }
 
 // DeliveriesOf reads every delivery about a command, oldest first.
@@ -175,30 +175,13 @@ func (f DeliveryFilter) conditions() (string, []any, error) {
 		and("at < ?", *f.Until)
 	}
 	if f.Cursor != "" {
-		at, id, err := decodeCursor(f.Cursor)
-		if err != nil {
-			return "", nil, err
+		at, id, ok := postgres.ParseCursor(f.Cursor)
+		if !ok {
+			return "", nil, ErrBadCursor
 		}
 		and("(at, id) < (?, ?)", at, id)
 	}
 	return "WHERE " + strings.Join(where, " AND "), args, nil
-}
-
-func encodeCursor(d Delivery) string {
-	b := binary.BigEndian.AppendUint64(nil, uint64(d.At.UnixMicro()))
-	return base64.RawURLEncoding.EncodeToString(append(b, d.ID[:]...))
-}
-
-func decodeCursor(s string) (time.Time, uuid.UUID, error) {
-	b, err := base64.RawURLEncoding.DecodeString(s)
-	if err != nil || len(b) != 24 {
-		return time.Time{}, uuid.UUID{}, ErrBadCursor
-	}
-	at := time.UnixMicro(int64(binary.BigEndian.Uint64(b)))
-	if at.Year() < 1970 || at.Year() > 9999 { // PostgreSQL's range is narrower than the number's
-		return time.Time{}, uuid.UUID{}, ErrBadCursor
-	}
-	return at, uuid.UUID(b[8:]), nil
 }
 
 // Delivery reads one with its payload and its log. Another tenant's id is
