@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"executor/outcome"
-
 	"executor/internal/postgres"
+	"executor/outcome"
 )
 
 const (
