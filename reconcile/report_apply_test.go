@@ -164,6 +164,28 @@ func TestReportIsAppliedOnce(t *testing.T) {
 	}
 }
 
+// TestReportSaysNothingOfALaterAttempt: a refusal in it does not reject what was sent
+// once more after it had come.
+func TestReportSaysNothingOfALaterAttempt(t *testing.T) {
+	r := newReportRig(t)
+	sent, settled := r.command(t, arranged{key: "sent", state: "unresolved"}), r.command(t, arranged{key: "not sent", state: "unresolved"})
+	report := r.compared(t, reportOf(), "key,state\nsent,rejected\nnot sent,rejected\n")
+	for id, boundary := range map[uuid.UUID]outcome.Boundary{sent: outcome.BoundaryPossiblyCrossed, settled: outcome.BoundaryNotCrossed} {
+		r.exec(t, `
+			INSERT INTO attempts (command_id, number, tenant, upstream_id, epoch, instance, profile_version, started_at, send_deadline,
+				latest_end, ended_at, evidence, request, bytes_total, body_sha256, boundary)
+			SELECT id, 2, tenant, upstream_id, 1, 'test', 1, now(), now(), now(), now(), 'sent_no_response', '{}', 0, '', $2
+			FROM commands WHERE id = $1`, id, boundary)
+		r.exec(t, `UPDATE commands SET attempts = 2 WHERE id = $1`, id)
+	}
+	expectItems(t, r.items(t, r.applied(t, report.ID)), `2 different state:unresolved/rejected -> none
+3 different state:unresolved/rejected -> settled
+`)
+	if a, b := r.state(t, sent), r.state(t, settled); a != outcome.StateUnresolved || b != outcome.StateRejected {
+		t.Errorf("they are %s and %s", a, b)
+	}
+}
+
 func TestReportThatMayNotBeApplied(t *testing.T) {
 	r := newReportRig(t)
 	early := r.upload(t, reportOf(), "key,state\nk,success\n")
