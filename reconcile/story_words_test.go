@@ -64,9 +64,8 @@ var storyWords = map[string]func(ts *testscript.TestScript, refused bool, args [
 type line struct {
 	*testscript.TestScript
 	*story
-	args    []string
-	refused bool
-	ctx     context.Context
+	args []string
+	ctx  context.Context
 }
 
 func (l *line) arg(i int) string {
