@@ -379,6 +379,30 @@ func testReconcile(t *testing.T, d *deployment) {
 		t.Errorf("of nobody: %q", r.stderr)
 	}
 	d.execute("resolve", second.ID, "--as", "cancelled", "--reason", "r").must(t, exitSuccess)
+	testConflict(t, d, second.ID)
+}
+
+// What a report says against a settled command is a conflict, which a person ends.
+func testConflict(t *testing.T, d *deployment, id string) {
+	report := decode[client.Report](t, executeIn(t, d.env, `{"key": "report-2", "reference": "ch_6", "state": "success"}`+"\n",
+		"reconcile", "upload", "-", "--format", "jsonl", "--upstream", "ledger", "--wait", "--output", "json").must(t, exitSuccess).stdout)
+	applied := decode[client.Report](t, d.execute("reconcile", "apply", report.ID, "--reason", "closing May", "--wait", "--output", "json").must(t, exitSuccess).stdout)
+	if applied.Effects["conflicts"] != 1 {
+		t.Errorf("applied: %+v", applied)
+	}
+	if r := d.execute("reviews", "--kind", "conflict").must(t, exitSuccess); !strings.Contains(r.stdout, "cancelled, but report says applied ch_6") || !strings.Contains(r.stdout, "correct") {
+		t.Errorf("reviews:\n%s", r.stdout)
+	}
+	if r := d.execute("watch", id).must(t, exitCancelled); !strings.Contains(r.stdout, "command.unresolved") {
+		t.Errorf("watch:\n%s", r.stdout)
+	}
+	d.execute("correct", id, "--as", "success", "--reference", "ch_6", "--reason", "it is on the statement").must(t, exitSuccess)
+	if r := d.execute("watch", id).must(t, exitSuccess); !strings.Contains(r.stdout, "it is cancelled, but report says applied\n") || !strings.Contains(r.stdout, "command.corrected") {
+		t.Errorf("watch:\n%s", r.stdout)
+	}
+	if keys := d.reviews("--kind", "conflict"); len(keys) != 0 {
+		t.Errorf("still in conflict: %v", keys)
+	}
 }
 
 func testWhoMayNotDecide(t *testing.T, d *deployment) {
