@@ -13,8 +13,10 @@ import (
 	"testing"
 	"unicode"
 
+	"executor/commands"
 	"executor/internal/postgres"
 	"executor/outcome"
+	"executor/reconcile"
 )
 
 var update = flag.Bool("update", false, "rewrite what the documents take from the code")
@@ -95,7 +97,7 @@ func TestThePagesKnowTheWordsOfTheCode(t *testing.T) {
 	for path, lists := range map[string][][]string{
 		"docs/decisions.md": {
 			words(outcome.Evidences()), words(outcome.Answers()), words(outcome.Boundaries()), words(outcome.States()), words(outcome.Reasons()),
-			words(outcome.OutcomeReasons()), words(outcome.Deciders()), constantsOf(t, "commands", "WaitFor"), constantsOf(t, "commands", "CancelResult"),
+			words(outcome.OutcomeReasons()), words(outcome.Deciders()), words(outcome.Findings()), constantsOf(t, "commands", "WaitFor"), constantsOf(t, "commands", "CancelResult"),
 		},
 		"docs/profiles.md": {
 			words(outcome.Idempotencies()), words(outcome.Answers()), words(outcome.Jitters()), words(outcome.WhenEmpties()), warningCodes(t),
@@ -103,7 +105,7 @@ func TestThePagesKnowTheWordsOfTheCode(t *testing.T) {
 		"docs/integrators.md": {
 			constantsOf(t, "api", "ProblemCode"), words([]outcome.State{outcome.StateSuccess, outcome.StateRejected, outcome.StateUnresolved, outcome.StateCancelled}),
 		},
-		"docs/operators.md": {metricNames(t)},
+		"docs/operators.md": {metricNames(t), constantsOf(t, "reconcile", "ReportKind"), reconcile.ReviewKinds(), handedReasons(t)},
 	} {
 		known := wordsIn(readFile(t, path))
 		for _, list := range lists {
@@ -150,6 +152,12 @@ func TestThePagesNameNothingThatIsNotThere(t *testing.T) {
 func warningCodes(t *testing.T) []string {
 	t.Helper()
 	return matches(t, "upstreams/*.go", regexp.MustCompile(`\br\.warn\("([a-z_]+)"`))
+}
+
+// handedReasons lists why a doubt is handed to a person.
+func handedReasons(t *testing.T) []string {
+	t.Helper()
+	return append(matches(t, "reconcile/doubt.go", regexp.MustCompile(`\bReview[A-Z]\w* += "([a-z_]+)"`)), commands.ReviewNoLookup)
 }
 
 // metricNames lists our own metrics.
