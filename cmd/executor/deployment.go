@@ -11,6 +11,7 @@ import (
 	"executor/attempts"
 	"executor/commands"
 	"executor/upstreams"
+	"executor/webhooks"
 )
 
 func newDeploymentCommand() *cobra.Command {
@@ -43,7 +44,9 @@ func (f *deploymentFlags) run(cmd *cobra.Command, do func(context.Context, *atte
 		return err
 	}
 	ups := upstreams.NewStore(pool)
-	store := commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs})
+	hooks := webhooks.NewStore(webhooks.Config{Pool: pool}) // a resume ends commands, and their outcomes are told
+	defer hooks.Close()
+	store := commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Announcer: hooks})
 	defer store.Close()
 	state, err := do(cmd.Context(), attempts.OpenDeployment(pool, f.config.DeploymentID, store, ups))
 	if err != nil {
