@@ -191,7 +191,7 @@ func (d *Deployment) Adopt(ctx context.Context, actor string) (DeploymentState, 
 }
 
 // Resume lets the deployment send again. After a promotion or a restore every
-// command that was accepted before the freeze and is not final first gets a
+// command that was accepted before the freeze and is not settled first gets a
 // synthetic lost attempt, since the record of a real one may be what was lost;
 // the rules then decide. After a plain freeze nothing is added.
 func (d *Deployment) Resume(ctx context.Context, actor string) (DeploymentState, error) {
@@ -237,10 +237,24 @@ func (d *Deployment) doubt(ctx context.Context, frozenAt time.Time) error {
 			return fmt.Errorf("find unfinished commands: %w", err)
 		}
 		if len(list) == 0 {
-			return nil
+			return d.doubtUnresolved(ctx, frozenAt)
 		}
 		if err := d.doubtBatch(ctx, list); err != nil {
 			return err
+		}
+	}
+}
+
+// doubtUnresolved gives those their synthetic attempt that were in doubt already: one
+// that was sent once more since may look as if it never had been.
+func (d *Deployment) doubtUnresolved(ctx context.Context, frozenAt time.Time) error {
+	for {
+		n, err := d.store.commands.CountAsSent(ctx, frozenAt)
+		if err != nil {
+			return fmt.Errorf("find unresolved commands: %w", err)
+		}
+		if n == 0 {
+			return nil
 		}
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"executor/internal/postgres"
 	"executor/outcome"
 )
 
@@ -79,4 +81,49 @@ func recordLost(ctx context.Context, tx Tx, c Locked, number int) error {
 		return fmt.Errorf("record a lost attempt of command %s: %w", c.ID, err)
 	}
 	return nil
+}
+
+// undoubted are the unresolved commands that were accepted until $1 and have no lost
+// attempt on record since, in SQL.
+const undoubted = `
+	phase IS NOT NULL AND created_at <= $1 AND NOT EXISTS (
+		SELECT FROM attempts a WHERE a.command_id = commands.id AND a.detail = $2 AND a.ended_at >= $1)`
+
+// CountAsSent puts a lost attempt on record of unresolved commands that were accepted
+// until then: one more attempt, which an absence or a person allowed, may be what was
+// lost, and what is not found says nothing of it before it could show. It does so for
+// a bounded number and returns how many; there may be more.
+func (s *Store) CountAsSent(ctx context.Context, until time.Time) (n int, err error) {
+	err = s.commit(ctx, func(ctx context.Context, tx Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT id FROM commands WHERE `+undoubted+` ORDER BY id LIMIT $3 FOR UPDATE`, until, DoubtDetail, healBatch)
+		if err != nil {
+			return fmt.Errorf("lock unresolved commands: %w", err)
+		}
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		if n = len(ids); err != nil || n == 0 {
+			return err
+		}
+		// Another may have done it while this waited for the locks.
+		rows, err = tx.Query(ctx, `SELECT `+lockedColumns+` FROM commands WHERE id = ANY($3) AND `+undoubted, until, DoubtDetail, ids)
+		if err != nil {
+			return fmt.Errorf("read unresolved commands: %w", err)
+		}
+		list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Locked])
+		if err != nil {
+			return fmt.Errorf("read unresolved commands: %w", err)
+		}
+		for _, c := range list {
+			if err := recordLost(ctx, tx, c, c.Attempts+1); err != nil {
+				return err
+			}
+		}
+		_, err = tx.Exec(ctx, `UPDATE commands SET attempts = attempts + 1, version = version + 1 WHERE id = ANY($1)`,
+			postgres.Column(list, func(c Locked) uuid.UUID { return c.ID }))
+		if err != nil {
+			return fmt.Errorf("count lost attempts of unresolved commands: %w", err)
+		}
+		return nil
+	})
+	return n, err
 }
