@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -35,13 +36,17 @@ type Notice struct {
 	Effect         NoticeEffect
 }
 
-// Notices reads what the upstream told about a command, in the order in which it
-// came.
+// shownNotices bounds how many notices of a command are read at once: how many there
+// are is up to the upstream.
+const shownNotices = 200
+
+// Notices reads what the upstream told about a command, the newest 200, in the order
+// in which they came.
 func (s *Store) Notices(ctx context.Context, tenant string, id uuid.UUID) ([]Notice, error) {
 	rows, err := s.pool.Query(ctx, `
 		SELECT id, event_id, received_at, matched_at, profile_version, named_by, name, weight, finding, reference, code, message, rule,
 			notes, headers, body, body_sha256, state, effect
-		FROM notices WHERE tenant = $1 AND command_id = $2 ORDER BY id`, tenant, id)
+		FROM notices WHERE tenant = $1 AND command_id = $2 ORDER BY id DESC LIMIT $3`, tenant, id, shownNotices)
 	if err != nil {
 		return nil, unavailable("read notices", err)
 	}
@@ -49,6 +54,7 @@ func (s *Store) Notices(ctx context.Context, tenant string, id uuid.UUID) ([]Not
 	if err != nil {
 		return nil, unavailable("read notices", err)
 	}
+	slices.Reverse(list)
 	return list, nil
 }
 

@@ -612,3 +612,18 @@ func TestABoundedLook(t *testing.T) {
 		t.Errorf("looked at %v", looks)
 	}
 }
+
+// TestAFloodOfNotices about one command is read in part: the newest.
+func TestAFloodOfNotices(t *testing.T) {
+	r := newNoticeRig(t)
+	id := r.submitTo(t, "default", "up", "k1", "charge")
+	r.exec(t, `
+		INSERT INTO notices (tenant, upstream_id, event_id, profile_version, received_at, named_by, name, weight, finding, notes, headers, body, body_sha256,
+			state, command_id, expires_at, matched_at)
+		SELECT tenant, upstream_id, 'e' || i, 1, now(), 'key', 'k1', 'hint', 'pending', '[]', '{}', '', '', 'done', id, now(), now()
+		FROM commands, generate_series(1, 300) i WHERE id = $1`, id)
+	list, err := r.store.Notices(t.Context(), "default", id)
+	if err != nil || len(list) != 200 || list[0].EventID != "e101" || list[199].EventID != "e300" {
+		t.Errorf("%d are read, %v", len(list), err)
+	}
+}
