@@ -1441,12 +1441,15 @@ type QuestionMatrix struct {
 	Rules *[]string `json:"rules"`
 }
 
-// Reconciliation How the doubt is followed up; null for a command that was never unresolved.
+// Reconciliation How the doubt is followed up; null for a command that was never unresolved nor contradicted.
 type Reconciliation struct {
 	AbsentInARow int `json:"absent_in_a_row"`
 
 	// Assignee The person who looks after it.
-	Assignee     *string             `json:"assignee"`
+	Assignee *string `json:"assignee"`
+
+	// Conflicts Evidence against the settled state that no person has looked at.
+	Conflicts    int                 `json:"conflicts"`
 	Lookups      int                 `json:"lookups"`
 	NextLookupAt *time.Time          `json:"next_lookup_at"`
 	Phase        ReconciliationPhase `json:"phase"`

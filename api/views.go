@@ -148,6 +148,7 @@ func writeReconciliation(w *jsonWriter, r *commands.Reconciliation) {
 		w.integer("lookups", int64(r.Lookups))
 		w.timeOrNull("next_lookup_at", r.NextLookupAt)
 		w.integer("absent_in_a_row", int64(r.AbsentInARow))
+		w.integer("conflicts", int64(r.Conflicts))
 		w.optional("assignee", r.Assignee)
 	})
 }

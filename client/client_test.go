@@ -24,7 +24,7 @@ const commandJSON = `{"id":"0193-a","state":"%s","final":%t,"version":7,"idempot
  "finalized_at":null,"next_attempt_at":"2026-11-01T00:01:00Z","cancel_requested":true,"waiting":{"for":"backoff","until":"2026-11-01T00:01:00Z"},
  "outcome":%s,"decision_record":{"attempts":2,"last_response_class":"5xx","last_timeout":{"kind":"response_header","at":"2026-11-01T00:00:30Z"},
  "elapsed_ms":3012,"operation_identity":{"in":"header","name":"Idempotency-Key","key":"k1"},"boundary":"possibly_crossed"},
- "reconciliation":{"phase":"lookup","lookups":1,"next_lookup_at":null,"absent_in_a_row":0,"assignee":"ann"},"metadata":{"order":"42"},"added_later":[1]}`
+ "reconciliation":{"phase":"lookup","lookups":1,"next_lookup_at":null,"absent_in_a_row":0,"conflicts":2,"assignee":"ann"},"metadata":{"order":"42"},"added_later":[1]}`
 
 const decisionJSON = `"reason":"no_response","stopped_by":"max_attempts","decided_by":"attempt","decided_at":"2026-11-01T00:00:31Z","sequence":1,"safe_to_resubmit":%t,"next_action":"lookup"`
 
@@ -335,7 +335,7 @@ func TestCommandIsReadWhole(t *testing.T) {
 		Outcome: Success{Decision{"no_response", "max_attempts", "attempt", *at("2026-11-01T00:00:31Z"), 1, false, "lookup"},
 			Result{201, "pay_9", http.Header{"X-A": {"1", "2"}}, "application/json", []byte(`{"n": 1.00, "x":"<é>"}`), false}},
 		Record:         Record{2, "5xx", &Timeout{"response_header", *at("2026-11-01T00:00:30Z")}, 3012, &Identity{"header", "Idempotency-Key", "k1"}, "possibly_crossed"},
-		Reconciliation: &Reconciliation{"lookup", 1, nil, 0, "ann"}, Metadata: map[string]string{"order": "42"},
+		Reconciliation: &Reconciliation{"lookup", 1, nil, 0, 2, "ann"}, Metadata: map[string]string{"order": "42"},
 	}
 	cmd.document = nil
 	if !reflect.DeepEqual(cmd, want) {

@@ -71,7 +71,8 @@ type Reconciliation struct {
 	Lookups      int        `json:"lookups"`
 	NextLookupAt *time.Time `json:"next_lookup_at"`
 	AbsentInARow int        `json:"absent_in_a_row"`
-	Assignee     string     `json:"assignee"` // who looks after it; empty: nobody in particular
+	Conflicts    int        `json:"conflicts"` // evidence against the settled state that no person has looked at
+	Assignee     string     `json:"assignee"`  // who looks after it; empty: nobody in particular
 }
 
 // commandDocument is a command on the wire.

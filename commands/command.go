@@ -110,6 +110,7 @@ type Reconciliation struct {
 	Lookups      int
 	NextLookupAt *time.Time
 	AbsentInARow int
+	Conflicts    int    // evidence against the settled state that no person has looked at
 	Assignee     string // who has taken it on
 }
 

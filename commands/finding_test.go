@@ -50,6 +50,9 @@ func TestFindings(t *testing.T) {
 				if want := effects[state][f]; got != want {
 					t.Errorf("%s, want %s", got, want)
 				}
+				if shown := after.Reconciliation != nil && after.Reconciliation.Conflicts == 1; shown != (effect == commands.EffectConflict) {
+					t.Errorf("%s is shown as %+v", effect, after.Reconciliation)
+				}
 				if after.Version <= before.Version {
 					t.Errorf("version %d after %d", after.Version, before.Version)
 				}

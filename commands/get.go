@@ -49,6 +49,7 @@ type commandRow struct {
 	NextLookupAt      *time.Time
 	Absents           int
 	Assignee          string
+	Conflicts         int // findings against it that nobody has looked at
 	Frozen            bool
 	Deployment        string // that the data belongs to
 	Now               time.Time
@@ -61,6 +62,7 @@ const selectCommands = `
 		u.paused_at, u.throttled_until, coalesce(c.resend, '') AS resend, coalesce(c.phase, '') AS phase,
 		d.command_id IS NOT NULL AS doubt, coalesce(d.lookups, 0) AS lookups, d.next_at AS next_lookup_at,
 		coalesce(d.absents, 0) AS absents, coalesce(d.assignee, '') AS assignee,
+		(SELECT count(*) FROM findings f WHERE f.command_id = c.id AND f.effect = 'conflict' AND f.resolved_at IS NULL) AS conflicts,
 		coalesce((SELECT frozen_at IS NOT NULL FROM deployment), false) AS frozen,
 		coalesce((SELECT id FROM deployment), '') AS deployment, clock_timestamp() AS now
 	FROM commands c
@@ -166,13 +168,15 @@ func (s *Store) complete(ctx context.Context, r commandRow, around surroundings)
 // PhaseClosed is the phase of a doubt that is settled; the others are next actions.
 const PhaseClosed = "closed"
 
-// reconciliation is where the doubt stands, if there ever was one.
+// reconciliation is where the doubt stands, if there ever was one, and whether
+// anything contradicts what was settled.
 func (r commandRow) reconciliation() *Reconciliation {
-	if !r.Doubt && r.Phase == "" {
+	if !r.Doubt && r.Phase == "" && r.Conflicts == 0 {
 		return nil
 	}
 	rec := &Reconciliation{
 		Phase: r.Phase, Lookups: r.Lookups, NextLookupAt: r.NextLookupAt, AbsentInARow: r.Absents, Assignee: r.Assignee,
+		Conflicts: r.Conflicts,
 	}
 	switch {
 	case r.State.Absorbing():

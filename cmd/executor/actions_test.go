@@ -20,9 +20,9 @@ func doubtful(version, reconciliation string) string {
 }
 
 const (
-	inReview   = `{"phase": "review", "lookups": 2, "next_lookup_at": null, "absent_in_a_row": 0, "assignee": null}`
-	annsReview = `{"phase": "review", "lookups": 3, "next_lookup_at": null, "absent_in_a_row": 0, "assignee": "ann"}`
-	lookedUp   = `{"phase": "lookup", "lookups": 2, "next_lookup_at": "2026-12-01T10:05:00Z", "absent_in_a_row": 1, "assignee": "ann"}`
+	inReview   = `{"phase": "review", "lookups": 2, "next_lookup_at": null, "absent_in_a_row": 0, "conflicts": 0, "assignee": null}`
+	annsReview = `{"phase": "review", "lookups": 3, "next_lookup_at": null, "absent_in_a_row": 0, "conflicts": 0, "assignee": "ann"}`
+	lookedUp   = `{"phase": "lookup", "lookups": 2, "next_lookup_at": "2026-12-01T10:05:00Z", "absent_in_a_row": 1, "conflicts": 0, "assignee": "ann"}`
 )
 
 func settledByLookup() string {

@@ -21,6 +21,9 @@ func doubtText(r client.Reconciliation) string {
 	case r.AbsentInARow > 1:
 		text += fmt.Sprintf(", the last %d found nothing of it", r.AbsentInARow)
 	}
+	if r.Conflicts > 0 {
+		text += "; contradicted by evidence, which a person has to look at: \"executor reviews\""
+	}
 	if r.Assignee != "" {
 		text += "; looked after by " + r.Assignee
 	}
