@@ -102,7 +102,7 @@ func (s *Store) openDoubts(ctx context.Context, tx Tx, moves []Move) error {
 }
 
 // continueDoubts plans the next round after a replay, which was one round of the
-// same schedule.
+// same schedule. What a person had before it stays with them.
 func (s *Store) continueDoubts(ctx context.Context, tx Tx, moves []Move) error {
 	for _, m := range moves {
 		terms, err := s.Terms(ctx, m.Command)
@@ -111,17 +111,23 @@ func (s *Store) continueDoubts(ctx context.Context, tx Tx, moves []Move) error {
 		}
 		var (
 			rounds int
-			end    *time.Time
+			why    string
 		)
-		err = tx.QueryRow(ctx, `SELECT rounds, gives_up_at FROM doubts WHERE command_id = $1 FOR UPDATE`, m.Command.ID).Scan(&rounds, &end)
+		err = tx.QueryRow(ctx, `SELECT rounds, handed_reason FROM doubts WHERE command_id = $1 FOR UPDATE`, m.Command.ID).Scan(&rounds, &why)
 		if err != nil {
 			return fmt.Errorf("read doubt about command %s: %w", m.Command.ID, err)
 		}
-		next := terms.schedule.Next(rounds, m.Command.Now, time.Time{})
-		if end != nil && end.Before(next) { // the last round, at which the schedule is used up
-			next = *end
+		if why == "" && m.Outcome.NextAction == outcome.NextActionReview { // nobody can be asked any more
+			why = ReviewNoLookup
 		}
-		if _, err := tx.Exec(ctx, `UPDATE doubts SET next_at = $2 WHERE command_id = $1`, m.Command.ID, next); err != nil {
+		if why != "" {
+			m.Outcome.NextAction = outcome.NextActionReview
+			_, err = tx.Exec(ctx, `UPDATE doubts SET handed_at = $2, handed_reason = $3 WHERE command_id = $1`, m.Command.ID, m.Command.Now, why)
+		} else {
+			next := terms.schedule.Next(rounds, m.Command.Now, time.Time{})
+			_, err = tx.Exec(ctx, `UPDATE doubts SET next_at = least($2, gives_up_at) WHERE command_id = $1`, m.Command.ID, next)
+		}
+		if err != nil {
 			return fmt.Errorf("plan the next lookup of command %s: %w", m.Command.ID, err)
 		}
 	}

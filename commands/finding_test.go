@@ -160,6 +160,12 @@ const lookupProfile = profile + `
       findings: [{when: status == 200, finding: applied}]
       schedule: {first_after: 3s, factor: 2, max_interval: 1m, give_up_after: 1h}
       absence: {settles_after: 1m, then: resend}
+  repeat:
+    method: POST
+    path: /repeats
+    body: json
+    idempotency: {kind: keyed, key: {in: header, name: Idempotency-Key}, retention: 24h}
+    lookup: {replay: true, schedule: {first_after: 3s, factor: 2, max_interval: 1m, give_up_after: 1h}}
 `
 
 // TestADoubtIsFollowedUp: the plan of lookups is committed with the outcome.
@@ -257,8 +263,8 @@ func (r *rig) facts(t *testing.T, id uuid.UUID) (f outcome.Facts) {
 // schedule goes on where it was.
 func TestAReplayIsAQuestion(t *testing.T) {
 	r := newRig(t)
-	id := r.submit(t, submission("replayed", "pay")).ID
-	r.attempt(t, id, lost, outcome.StateUnresolved)
+	r.apply(t, lookupProfile)
+	id := r.repeated(t, "replayed")
 	r.exec(t, `UPDATE doubts SET rounds = 2, absents = 1 WHERE command_id = $1`, id)
 	if err := r.resend(t, id, commands.ResendReplay, ""); err != nil {
 		t.Fatal(err)
@@ -279,6 +285,49 @@ func TestAReplayIsAQuestion(t *testing.T) {
 	r.scan(t, `SELECT data ->> 'previous_state' FROM events WHERE command_id = $1 AND sequence = 2`, []any{id}, &previous)
 	if previous != "unresolved" {
 		t.Errorf("previous state %q", previous)
+	}
+}
+
+// repeated is a command in doubt that may be sent again as a question.
+func (r *rig) repeated(t *testing.T, key string) uuid.UUID {
+	t.Helper()
+	s := submission(key, "repeat")
+	s.Body, s.HasBody = []byte(`{"amount":100}`), true
+	id := r.submit(t, s).ID
+	r.attempt(t, id, lost, outcome.StateUnresolved)
+	return id
+}
+
+// TestAReplayOfWhatAPersonHas leaves it with them, and so does one after which nobody
+// can be asked any more.
+func TestAReplayOfWhatAPersonHas(t *testing.T) {
+	r := newRig(t)
+	r.apply(t, lookupProfile)
+	theirs := r.repeated(t, "theirs")
+	err := r.inTx(t.Context(), theirs, func(tx pgx.Tx, c commands.Locked) ([]commands.Moved, error) {
+		return nil, r.store.HandToReview(t.Context(), tx, c, "schedule_used_up")
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unreadable := r.repeated(t, "unreadable")
+	for _, id := range []uuid.UUID{theirs, unreadable} {
+		if err := r.resend(t, id, commands.ResendReplay, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.attempt(t, theirs, lost, outcome.StateUnresolved)
+	r.exec(t, `UPDATE upstream_versions SET source = 'version: 0'`)
+	upgraded := newRigOn(t, r.pool) // has read nothing yet
+	upgraded.attempt(t, unreadable, lost, outcome.StateUnresolved)
+	for id, why := range map[uuid.UUID]string{theirs: "schedule_used_up", unreadable: commands.ReviewNoLookup} {
+		c := r.get(t, id)
+		if c.Reconciliation.Phase != "review" || c.Reconciliation.NextLookupAt != nil || c.Outcome.NextAction != outcome.NextActionReview || c.Sequence != 1 {
+			t.Errorf("%s: %+v, %+v", why, c.Reconciliation, c.Outcome)
+		}
+		if n := r.count(t, `SELECT count(*) FROM doubts WHERE command_id = $1 AND handed_at IS NOT NULL AND handed_reason = $2`, id, why); n != 1 {
+			t.Errorf("%s: it is in nobody's queue", why)
+		}
 	}
 }
 
