@@ -14,7 +14,7 @@ import (
 
 // passOn weighs again what was found while an attempt was under way: now that the
 // command is unresolved, it may settle it. A refusal does not speak for an attempt
-// that began after it.
+// that began after it, nor against a finding that it was done: then it is a conflict.
 func (s *Store) passOn(ctx context.Context, c claimed) ([]commands.Moved, error) {
 	var moved []commands.Moved
 	err := s.commands.Commit(ctx, func(ctx context.Context, tx commands.Tx) error {
@@ -40,7 +40,7 @@ func newestKept(ctx context.Context, tx pgx.Tx, id uuid.UUID) (commands.Knowledg
 		FROM findings f
 		WHERE command_id = $1 AND effect = 'kept' AND (finding = 'applied' OR finding = 'refused' AND NOT EXISTS (
 			SELECT FROM attempts a WHERE a.command_id = f.command_id AND a.started_at > f.at AND a.boundary <> 'not_crossed'))
-		ORDER BY id DESC LIMIT 1`, id).Scan(
+		ORDER BY finding = 'applied' DESC, id DESC LIMIT 1`, id).Scan(
 		&k.Source, &k.Actor, &k.Finding, &k.Status, &k.Reference, &k.Code, &k.Message, &k.Observation, &k.Body)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return k, false, nil

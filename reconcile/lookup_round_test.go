@@ -194,7 +194,7 @@ func TestWhatWasFoundDuringAnAttempt(t *testing.T) {
 	tell := func(id uuid.UUID, f outcome.Finding) {
 		r.step(t, id, func(tx pgx.Tx, _ commands.Locked) ([]commands.Moved, error) {
 			_, moved, err := r.commands.Learn(t.Context(), tx, id, commands.Knowledge{
-				Source: outcome.DecidedByNotice, Actor: "up", Finding: f, Reference: "pay_7",
+				Source: outcome.DecidedByReport, Actor: "up", Finding: f, Reference: "pay_7",
 			})
 			return moved, err
 		})
@@ -204,6 +204,12 @@ func TestWhatWasFoundDuringAnAttempt(t *testing.T) {
 	tell(applied, outcome.FindingApplied)
 	r.finish(t, applied, lost)
 
+	both := r.submit(t, "both").ID
+	r.begin(t, both, lost)
+	tell(both, outcome.FindingApplied)
+	tell(both, outcome.FindingRefused)
+	r.finish(t, both, lost)
+
 	refused := r.submit(t, "refused").ID
 	tell(refused, outcome.FindingRefused)
 	r.begin(t, refused, lost)
@@ -211,8 +217,12 @@ func TestWhatWasFoundDuringAnAttempt(t *testing.T) {
 
 	r.start(t)
 	c := r.reaches(t, applied, outcome.StateSuccess)
-	if c.Outcome.DecidedBy != outcome.DecidedByNotice || c.Outcome.Result.Reference != "pay_7" || len(up.asked("=applied")) != 0 {
+	if c.Outcome.DecidedBy != outcome.DecidedByReport || c.Outcome.Result.Reference != "pay_7" || len(up.asked("=applied")) != 0 {
 		t.Errorf("outcome %+v, result %+v, asked %v", c.Outcome, c.Outcome.Result, up.asked(""))
+	}
+	r.reaches(t, both, outcome.StateSuccess)
+	if got := r.eventTypes(t, both); got != "command.unresolved command.success command.conflict" {
+		t.Errorf("told that it was done and that it was refused: %s", got)
 	}
 	eventually(t, "a lookup", func() bool { return r.findings(t, refused) == "pending" })
 	if c := r.get(t, refused); c.State != outcome.StateUnresolved {
