@@ -57,7 +57,8 @@ func (d doubt) search() outcome.Search {
 }
 
 // count adds the round to the doubt and ends the claim, if it is still ours; the
-// next round is yet to be planned. The requests were made in any case.
+// next round is yet to be planned. The requests were made in any case, and a sight is
+// remembered in any case.
 func (rec *recording) count(ctx context.Context) error {
 	requests := 0
 	for _, a := range rec.round.answers {
@@ -75,14 +76,15 @@ func (rec *recording) count(ctx context.Context) error {
 			lookups = lookups + $3,
 			rounds = CASE WHEN claim = $2 THEN rounds + 1 ELSE rounds END,
 			unknown = CASE WHEN claim = $2 AND $4 THEN unknown + 1 ELSE unknown END,
-			absents = CASE WHEN claim = $2 THEN $5 ELSE absents END,
-			last_absent_at = CASE WHEN claim = $2 THEN $6 ELSE last_absent_at END,
-			seen = CASE WHEN claim = $2 THEN $7 ELSE seen END,
+			absents = CASE WHEN claim = $2 THEN $5 WHEN $8 THEN 0 ELSE absents END,
+			last_absent_at = CASE WHEN claim = $2 THEN $6 WHEN $8 THEN NULL ELSE last_absent_at END,
+			seen = CASE WHEN claim = $2 THEN $7 ELSE seen OR $8 END,
 			next_at = CASE WHEN claim = $2 THEN NULL ELSE next_at END,
 			claimed_until = CASE WHEN claim = $2 THEN NULL ELSE claimed_until END,
 			claim = CASE WHEN claim = $2 THEN NULL ELSE claim END
 		WHERE command_id = $1`,
-		rec.command.ID, rec.round.Claim, requests, rec.unknown(), search.Absents, lastAbsent, search.Seen)
+		rec.command.ID, rec.round.Claim, requests, rec.unknown(), search.Absents, lastAbsent, search.Seen,
+		rec.round.finding() == outcome.FindingPending)
 	if err != nil {
 		return fmt.Errorf("count a round about command %s: %w", rec.command.ID, err)
 	}

@@ -19,7 +19,7 @@ func (rec *recording) follow(ctx context.Context) ([]commands.Moved, error) {
 	}
 	r := rec.round
 	switch {
-	case decisive(r.finding()) && (!r.reportOnly() || rec.command.State.Absorbing()):
+	case rec.tells() && (!r.reportOnly() || rec.command.State.Absorbing()):
 		return rec.learn(ctx)
 	case !rec.ours():
 		return nil, rec.touch(ctx)
@@ -34,6 +34,13 @@ func (rec *recording) follow(ctx context.Context) ([]commands.Moved, error) {
 	default:
 		return nil, rec.plan(ctx)
 	}
+}
+
+// tells reports whether the command itself has to know: of what is conclusive, and
+// once it is in doubt no more of a sight too, which denies that it never arrived.
+func (rec *recording) tells() bool {
+	f := rec.round.finding()
+	return decisive(f) || f == outcome.FindingPending && rec.command.State != outcome.StateUnresolved
 }
 
 // learn passes the finding on to the command.
@@ -60,7 +67,7 @@ func (rec *recording) touch(ctx context.Context) error {
 func (rec *recording) knowledge() commands.Knowledge {
 	r, a := rec.round, rec.answers[len(rec.answers)-1]
 	k := commands.Knowledge{
-		Source: outcome.DecidedByLookup, Actor: r.instance, Finding: r.finding(), Status: a.Status,
+		Source: outcome.DecidedByLookup, Actor: r.instance, Finding: r.finding(), AsOf: r.asked(), Status: a.Status,
 		Reference: a.Reference, Code: a.Code, Message: a.Message,
 		Observation: []byte(jsonText(map[string]any{
 			"round": a.Round, "question": a.Question, "method": a.Request.Method, "url": a.Request.URL, "rule": a.Rule, "notes": a.Notes,

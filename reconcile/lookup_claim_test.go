@@ -102,11 +102,13 @@ func TestNobodyIsAskedTwiceAtOnce(t *testing.T) {
 func TestAnAnswerUnderALostClaim(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		body  string
-		state outcome.State
+		body    string
+		state   outcome.State
+		absents int // of the round that another process has made meanwhile
 	}{
-		"absent":  {nothing, outcome.StateUnresolved},
-		"applied": {done, outcome.StateSuccess},
+		"absent":  {nothing, outcome.StateUnresolved, 1},
+		"pending": {working, outcome.StateUnresolved, 0}, // it was there
+		"applied": {done, outcome.StateSuccess, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -116,16 +118,40 @@ func TestAnAnswerUnderALostClaim(t *testing.T) {
 			id := r.unresolved(t, "k1", lost)
 			r.start(t)
 			up.wait(t)
-			r.exec(t, `UPDATE doubts SET claim = gen_random_uuid(), claimed_until = now() + interval '1 hour'`)
+			r.exec(t, `
+				UPDATE doubts SET claim = gen_random_uuid(), claimed_until = now() + interval '1 hour', absents = 1, last_absent_at = now()`)
 			close(up.release)
 			eventually(t, "a record", func() bool { return len(r.lookups(t, id)) == 1 })
 			if c := r.get(t, id); c.State != tt.state {
 				t.Errorf("the command is %s", c.State)
 			}
-			if n := r.count(t, `SELECT count(*) FROM doubts WHERE lookups = 1 AND rounds = 0 AND absents = 0`); n != 1 {
-				t.Error("the round was counted")
+			if n := r.count(t, `SELECT count(*) FROM doubts WHERE lookups = 1 AND rounds = 0 AND absents = $1 AND seen = ($1 = 0)`, tt.absents); n != 1 {
+				t.Error("the round was counted, or what it saw was forgotten")
 			}
 		})
+	}
+}
+
+// TestAnAnswerFromBeforeAResend: the process that asked stood still, another confirmed
+// an absence, and the command was sent once more. A refusal says nothing of that.
+func TestAnAnswerFromBeforeAResend(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	up := newHeld(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, failed) })
+	r.apply(t, profileFor(up.URL, patient(often), ""))
+	id := r.unresolved(t, "k1", lost)
+	r.start(t)
+	up.wait(t)
+	r.step(t, id, func(tx pgx.Tx, c commands.Locked) ([]commands.Moved, error) {
+		return r.commands.Resend(t.Context(), tx, c, commands.ResendAbsence, "lookup", "another")
+	})
+	r.begin(t, id, lost)
+	r.finish(t, id, lost)
+	r.exec(t, `UPDATE doubts SET claim = gen_random_uuid(), claimed_until = now() + interval '1 hour'`)
+	close(up.release)
+	eventually(t, "a record", func() bool { return len(r.lookups(t, id)) == 1 })
+	if c := r.get(t, id); c.State != outcome.StateUnresolved {
+		t.Errorf("the command is %s", c.State)
 	}
 }
 
@@ -208,6 +234,7 @@ func TestAPersonDecidesWhileALookupIsUnderWay(t *testing.T) {
 		body, events string
 	}{
 		"applied": {done, "command.unresolved command.cancelled command.conflict"},
+		"pending": {working, "command.unresolved command.cancelled command.conflict"},
 		"refused": {failed, "command.unresolved command.cancelled"},
 		"absent":  {nothing, "command.unresolved command.cancelled"},
 	} {
