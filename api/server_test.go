@@ -234,7 +234,8 @@ func TestUnavailable(t *testing.T) {
 	g := newRig(t)
 	for _, err := range []error{
 		fmt.Errorf("submit: %w", commands.ErrUnavailable), context.DeadlineExceeded, io.ErrUnexpectedEOF,
-		&pgconn.PgError{Code: "57P01"}, &pgconn.PgError{Code: "53300"}, &pgconn.ConnectError{},
+		&pgconn.PgError{Code: "57P01"}, &pgconn.PgError{Code: "53300"}, &pgconn.PgError{Code: "57014"}, &pgconn.ConnectError{},
+		errors.Join(&pgconn.ConnectError{}, &pgconn.PgError{Code: "28P01"}), // turned down: the password was changed, say
 	} {
 		g.commands.submit = func(context.Context, commands.Submission) (commands.Accepted, error) { return commands.Accepted{}, err }
 		r := g.submit("k", leastSubmit).want(503)
