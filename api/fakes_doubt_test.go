@@ -121,10 +121,14 @@ type fakeReports struct {
 	report reconcile.Report
 	list   []reconcile.ReportItem
 	err    error
+	refuse error // of an upload of which nothing was read
 }
 
 func (f *fakeReports) Upload(_ context.Context, request reconcile.ReportRequest, file io.Reader) (reconcile.Report, error) {
 	f.request, f.tenant = request, request.Tenant
+	if f.refuse != nil {
+		return reconcile.Report{}, f.refuse
+	}
 	var err error
 	if f.file, err = io.ReadAll(file); err != nil {
 		return reconcile.Report{}, err

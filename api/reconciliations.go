@@ -44,6 +44,7 @@ func (s *Server) CreateReconciliation(w http.ResponseWriter, r *http.Request) er
 		return problem
 	}
 	if err != nil {
+		file.linger()
 		return aboutUpload(err)
 	}
 	w.Header().Set("Location", "/v1/reconciliations/"+report.ID.String())

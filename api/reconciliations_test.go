@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +138,18 @@ func TestUploadsThatEndEarly(t *testing.T) {
 	w := httptest.NewRecorder()
 	if g.server.Routes().ServeHTTP(w, large); w.Code != 413 {
 		t.Errorf("a body announced as too long gave %d", w.Code)
+	}
+}
+
+// TestRefusedUploads: a caller hears why a report is refused also while most of it is
+// still to be sent.
+func TestRefusedUploads(t *testing.T) {
+	g := newRig(t)
+	g.reports.refuse = &commands.Invalid{Detail: "Line 2 is broken."}
+	line := strings.Repeat("a", 1<<16)
+	resp := slowly(t, g.http.URL, 256*len(line), slices.Repeat([]string{line}, 256), func(int) {})
+	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != 422 || !strings.Contains(string(body), "Line 2 is broken.") {
+		t.Errorf("it gave %d: %s", resp.StatusCode, body)
 	}
 }
 

@@ -7,8 +7,12 @@ import (
 	"time"
 )
 
-// uploadStall bounds how long a long upload may bring nothing.
-const uploadStall = 30 * time.Second
+const (
+	// uploadStall bounds how long a long upload may bring nothing.
+	uploadStall = 30 * time.Second
+	// uploadLinger bounds how long one that is refused is still read.
+	uploadLinger = 5 * time.Second
+)
 
 // upload reads a long request body as it comes. The server's time for reading a
 // request begins anew with each read, so a body may take as long as it needs,
@@ -38,6 +42,17 @@ func (u *upload) Read(b []byte) (int, error) {
 		u.err = err
 	}
 	return n, err
+}
+
+// linger reads on for a while without regard to what comes: to a caller who is still
+// sending, a connection that is cut hides the answer.
+func (u *upload) linger() {
+	if u.err != nil {
+		return
+	}
+	_ = u.control.SetReadDeadline(time.Now().Add(uploadLinger))
+	_ = u.control.SetWriteDeadline(time.Now().Add(2 * uploadStall))
+	_, _ = io.Copy(io.Discard, u.body)
 }
 
 // problem is what kept the body from being read, nil if nothing did.
