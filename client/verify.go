@@ -130,7 +130,7 @@ func checkAge(sent time.Time, o WebhookOptions) error {
 	switch age := now.Sub(sent); {
 	case age > tolerance:
 		return &Unverified{UnverifiedTooOld, fmt.Sprintf("the signature holds, but it was sent %s ago and %s are allowed: an old request sent again, or a clock that is wrong", age.Round(time.Second), tolerance)}
-	case -age > tolerance:
+	case age < -tolerance: // not -age: the shortest duration has no opposite
 		return &Unverified{UnverifiedTooNew, fmt.Sprintf("the signature holds, but it was sent %s from now and %s are allowed: one of the clocks is wrong", (-age).Round(time.Second), tolerance)}
 	default:
 		return nil

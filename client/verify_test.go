@@ -108,6 +108,7 @@ func TestWhichSignaturesHold(t *testing.T) {
 		{"as old as may be", []string{secretA}, signed(t, now.Add(-5*time.Minute), successBody, secretA), successBody, ""},
 		{"too old", []string{secretA}, signed(t, now.Add(-5*time.Minute-time.Second), successBody, secretA), successBody, UnverifiedTooOld},
 		{"as new as may be", []string{secretA}, signed(t, now.Add(5*time.Minute), successBody, secretA), successBody, ""},
+		{"newer than a duration can say", []string{secretA}, signed(t, time.Unix(1<<40, 0), successBody, secretA), successBody, UnverifiedTooNew},
 		{"too new", []string{secretA}, signed(t, now.Add(5*time.Minute+time.Second), successBody, secretA), successBody, UnverifiedTooNew},
 		{"not JSON", []string{secretA}, signed(t, now, "hello", secretA), "hello", UnverifiedPayload},
 		{"no event", []string{secretA}, signed(t, now, "{}", secretA), "{}", UnverifiedPayload},
