@@ -112,6 +112,21 @@ func (d *Deployment) freeze(ctx context.Context, actor, reason string, doubtful 
 	return nil
 }
 
+// noticed makes sure that a promotion or a restore is not resumed from as if there had
+// been none: no process may have run since to see it.
+func (d *Deployment) noticed(ctx context.Context, s DeploymentState, actor string) (DeploymentState, error) {
+	moved, err := d.Moved(ctx)
+	if err != nil || !moved || s.Doubtful {
+		return s, err
+	}
+	if err := d.freeze(ctx, actor, movedReason, true); err != nil {
+		return s, err
+	}
+	return d.Show(ctx)
+}
+
+const movedReason = "the database was promoted or restored since it last sent: what was committed last may be lost"
+
 // Check is asked once at the start of a process. It freezes what must not send:
 // a database that was promoted or restored since it last sent, or any on request.
 // Data of another deployment is left alone: a process does not send with it until
@@ -129,7 +144,7 @@ func (d *Deployment) Check(ctx context.Context, instance string, frozen bool) (D
 	case s.Foreign(): // this process alone sends nothing: a wrong id must not stop the owner's
 		return s, nil
 	case moved:
-		err = d.freeze(ctx, instance, "the database was promoted or restored since it last sent: what was committed last may be lost", true)
+		err = d.freeze(ctx, instance, movedReason, true)
 	case frozen:
 		err = d.freeze(ctx, instance, "started with --frozen", false)
 	}
@@ -193,7 +208,8 @@ func (d *Deployment) Adopt(ctx context.Context, actor string) (DeploymentState, 
 // Resume lets the deployment send again. After a promotion or a restore every
 // command that was accepted before the freeze and is not settled first gets a
 // synthetic lost attempt, since the record of a real one may be what was lost;
-// the rules then decide. After a plain freeze nothing is added.
+// the rules then decide, whether or not anybody has noticed it before. After a plain
+// freeze nothing is added.
 func (d *Deployment) Resume(ctx context.Context, actor string) (DeploymentState, error) {
 	s, err := d.Show(ctx)
 	if err != nil {
@@ -201,6 +217,9 @@ func (d *Deployment) Resume(ctx context.Context, actor string) (DeploymentState,
 	}
 	if d.expected != "" && s.ID != d.expected {
 		return s, fmt.Errorf("%w: it is %q, this is %q; adopt it first", ErrOtherDeployment, s.ID, d.expected)
+	}
+	if s, err = d.noticed(ctx, s, actor); err != nil {
+		return s, err
 	}
 	if s.Doubtful {
 		if err := d.doubt(ctx, *s.FrozenAt); err != nil {

@@ -255,6 +255,29 @@ func TestDoubtfulResume(t *testing.T) {
 	}
 }
 
+// TestResumeAfterAnUnnoticedPromotion: frozen for it by hand, promoted while no process
+// ran, and resumed at once.
+func TestResumeAfterAnUnnoticedPromotion(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	front := startProcess(t, pool, options{idle: true})
+	front.apply(t, brief("up", "http://127.0.0.1:1024", ample, ""))
+	unkeyed := front.submit(t, order("unkeyed", "charge")).ID
+	deployment := attempts.OpenDeployment(pool, "test", front.commands, front.ups)
+	if _, err := deployment.Freeze(t.Context(), "planned", "ann"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), `UPDATE deployment SET timeline = timeline + 1`); err != nil {
+		t.Fatal(err)
+	}
+	if state, err := deployment.Resume(t.Context(), "ann"); err != nil || state.Frozen() || state.Doubtful {
+		t.Errorf("after the resume: %+v, %v", state, err)
+	}
+	if c := front.final(t, unkeyed); c.State != outcome.StateUnresolved || c.Attempts != 1 {
+		t.Errorf("ended %s after %d attempts", c.State, c.Attempts)
+	}
+}
+
 // TestRewoundLease: a process whose lease is older than it knows, or gone, works
 // on a database that was restored under it. It freezes everybody before it holds
 // a lease again, also if the first try to freeze is lost.
