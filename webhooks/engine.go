@@ -102,7 +102,7 @@ func (e *Engine) Start() {
 	ctx, e.halt = context.WithCancel(context.Background())
 	e.loops.Go(func() { e.tend(ctx) })
 	if e.config.Store.box == nil {
-		e.config.Log.Warn("webhooks are not delivered: there is no sealing key")
+		e.config.Log.Info("webhooks are not delivered: EXECUTOR_ENCRYPTION_KEY is not set")
 		return
 	}
 	for _, line := range e.lines {

@@ -61,7 +61,9 @@ func lostStories() []story {
 		{name: "stalled beyond the whole attempt", kind: "none", meets: "commit,stall", operation: settings{"timeouts": "{total: 2s}"},
 			attempts: []string{"sent_no_response attempt_timeout"}, ends: "unresolved no_response ambiguous", effects: 1,
 			check: func(t *testing.T, o told) { o.timedOut(t, "total") }},
+		// The attempt ends a little before the deadline: by as much as its beginning took.
 		{name: "the deadline passes while the answer is waited for", kind: "none", meets: "commit,stall",
+			operation: settings{"retry": "{min_attempt_window: 4s}"},
 			change:   func(sub *client.Submission) { sub.Timeout = 8 * time.Second },
 			attempts: []string{"sent_no_response attempt_timeout"}, ends: "unresolved no_response deadline", effects: 1},
 
