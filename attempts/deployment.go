@@ -265,8 +265,15 @@ func (d *Deployment) doubt(ctx context.Context, frozenAt time.Time) error {
 }
 
 // doubtUnresolved gives those their synthetic attempt that were in doubt already: one
-// that was sent once more since may look as if it never had been.
+// that was sent once more since may look as if it never had been. An attempt that is
+// open stands for whatever came after it.
 func (d *Deployment) doubtUnresolved(ctx context.Context, frozenAt time.Time) error {
+	_, err := d.pool.Exec(ctx, `
+		UPDATE attempts a SET latest_end = greatest(a.latest_end, clock_timestamp())
+		FROM commands c WHERE a.ended_at IS NULL AND c.id = a.command_id AND c.created_at <= $1`, frozenAt)
+	if err != nil {
+		return fmt.Errorf("prolong open attempts: %w", err)
+	}
 	for {
 		n, err := d.store.commands.CountAsSent(ctx, frozenAt)
 		if err != nil {

@@ -18,6 +18,8 @@ func TestARestoreStartsTheSettleTimeAnew(t *testing.T) {
 	up := newServer(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, nothing) })
 	r.apply(t, profileFor(up.URL, byKey(often+"\nabsence: {settles_after: 1h, confirmations: 1, spacing: 0s}"), ""))
 	id := r.unresolved(t, "k1", lost)
+	open := r.submit(t, "open").ID
+	r.begin(t, open, lost)
 	r.exec(t, `UPDATE attempts SET started_at = started_at - interval '1 day', latest_end = latest_end - interval '1 day'`)
 	r.deployment(t, "test")
 	deployment := attempts.OpenDeployment(r.pool, "test", r.commands, r.ups)
@@ -36,6 +38,9 @@ func TestARestoreStartsTheSettleTimeAnew(t *testing.T) {
 	operators.Wait()
 	if c, other := r.get(t, id), r.get(t, meanwhile); c.State != outcome.StateUnresolved || c.Attempts != 2 || c.Sequence != 1 || other.Attempts != 1 {
 		t.Errorf("%s after %d attempts and %d outcomes; %d attempts of the one from during the freeze", c.State, c.Attempts, c.Sequence, other.Attempts)
+	}
+	if n := r.count(t, `SELECT count(*) FROM attempts WHERE command_id = $1 AND latest_end > (SELECT created_at FROM commands WHERE id = $2)`, open, meanwhile); n != 1 {
+		t.Error("whatever followed the open attempt is forgotten")
 	}
 	r.start(t)
 	eventually(t, "a round", func() bool { return r.findings(t, id) != "" })
