@@ -64,8 +64,8 @@ func lostStories() []story {
 		// The attempt ends a little before the deadline: by as much as its beginning took.
 		{name: "the deadline passes while the answer is waited for", kind: "none", meets: "commit,stall",
 			operation: settings{"retry": "{min_attempt_window: 4s}"},
-			change:   func(sub *client.Submission) { sub.Timeout = 8 * time.Second },
-			attempts: []string{"sent_no_response attempt_timeout"}, ends: "unresolved no_response deadline", effects: 1},
+			change:    func(sub *client.Submission) { sub.Timeout = 8 * time.Second },
+			attempts:  []string{"sent_no_response attempt_timeout"}, ends: "unresolved no_response deadline", effects: 1},
 
 		// The upstream may have read all of it, or nothing.
 		{name: "the upstream stops reading", kind: "none", listens: []testkit.RawOption{testkit.RawReadBuffer(4 << 10)}, change: largeBody,
