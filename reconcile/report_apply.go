@@ -26,7 +26,7 @@ const (
 // Apply has what a compared report proves passed on, line by line, as evidence
 // about our commands: what is unresolved is settled, what contradicts a settled
 // state becomes a conflict. What the report leaves out proves nothing, and a refusal
-// in it says nothing of what was sent after the report had come. A *Refused
+// in it says nothing of what was sent when it had not settled yet. A *Refused
 // is a report that is not compared, or an upstream in report-only mode; repeating
 // an Apply changes nothing.
 func (s *Store) Apply(ctx context.Context, tenant string, id uuid.UUID, actor, reason string) (Report, error) {
@@ -169,7 +169,7 @@ func (i evidenceItem) knowledge(r heldReport) commands.Knowledge {
 		"report": r.ID, "line": i.Line, "state": i.Word, "content": json.RawMessage(i.Content),
 	})
 	k := commands.Knowledge{
-		Source: outcome.DecidedByReport, Actor: r.ApplyBy, Finding: i.Finding, AsOf: r.CreatedAt, Reference: i.Reference,
+		Source: outcome.DecidedByReport, Actor: r.ApplyBy, Finding: i.Finding, AsOf: r.settled(), Reference: i.Reference,
 		Code: i.Code, Message: i.Message, Observation: observation,
 	}
 	if k.Message == "" && i.Finding == outcome.FindingRefused {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -165,11 +166,13 @@ func TestReportIsAppliedOnce(t *testing.T) {
 }
 
 // TestReportSaysNothingOfALaterAttempt: a refusal in it does not reject what was sent
-// once more after it had come.
+// once more after it had come, or so shortly before that it may not stand in it.
 func TestReportSaysNothingOfALaterAttempt(t *testing.T) {
 	r := newReportRig(t)
 	sent, settled := r.command(t, arranged{key: "sent", state: "unresolved"}), r.command(t, arranged{key: "not sent", state: "unresolved"})
-	report := r.compared(t, reportOf(), "key,state\nsent,rejected\nnot sent,rejected\n")
+	sending := r.command(t, arranged{key: "sending", state: "executing"})
+	r.exec(t, `UPDATE attempts SET started_at = now() - interval '1 minute' WHERE command_id = $1`, sending)
+	report := r.compared(t, reportOf(func(q *ReportRequest) { q.SettlesFor = time.Hour }), "key,state\nsent,rejected\nnot sent,rejected\nsending,rejected\n")
 	for id, boundary := range map[uuid.UUID]outcome.Boundary{sent: outcome.BoundaryPossiblyCrossed, settled: outcome.BoundaryNotCrossed} {
 		r.exec(t, `
 			INSERT INTO attempts (command_id, number, tenant, upstream_id, epoch, instance, profile_version, started_at, send_deadline,
@@ -180,6 +183,7 @@ func TestReportSaysNothingOfALaterAttempt(t *testing.T) {
 	}
 	expectItems(t, r.items(t, r.applied(t, report.ID)), `2 different state:unresolved/rejected -> none
 3 different state:unresolved/rejected -> settled
+4 different state:executing/rejected -> none
 `)
 	if a, b := r.state(t, sent), r.state(t, settled); a != outcome.StateUnresolved || b != outcome.StateRejected {
 		t.Errorf("they are %s and %s", a, b)
