@@ -130,7 +130,7 @@ func (s *Store) checkURL(text string) error {
 }
 
 func (s *Store) checkHost(u *url.URL, bad func(string) error) error {
-	port := uint64(443)
+	port := map[string]uint64{"http": 80, "https": 443}[u.Scheme]
 	if p := u.Port(); p != "" || strings.HasSuffix(u.Host, ":") {
 		var err error
 		if port, err = strconv.ParseUint(p, 10, 16); err != nil || port == 0 {

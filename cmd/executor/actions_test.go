@@ -123,7 +123,7 @@ func TestTheDoubtOfACommand(t *testing.T) {
 		},
 		second: {
 			"doubt     waits for a person; 2 lookups",
-			`next      a person has to decide: "executor resolve", "lookup" or "resend" with this id`,
+			`next      a person has to decide: "executor reviews" shows what can be done`,
 		},
 	} {
 		for _, line := range want {

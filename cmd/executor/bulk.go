@@ -112,7 +112,7 @@ func (f *bulkFlags) run(cmd *cobra.Command) error {
 	if r.ID != "" && !f.dryRun {
 		known, err := c.Bulk(cmd.Context(), r.ID)
 		if err == nil {
-			return f.goOn(cmd, c, known)
+			return f.goOn(cmd, c, known, r)
 		}
 		if !errors.Is(err, client.ErrNotFound) {
 			return err
@@ -121,10 +121,11 @@ func (f *bulkFlags) run(cmd *cobra.Command) error {
 	return f.start(cmd, c, r)
 }
 
-// goOn follows what was started before.
-func (f *bulkFlags) goOn(cmd *cobra.Command, c *client.Client, known client.Bulk) error {
-	if known.Action != f.action {
-		return usage(fmt.Errorf("the bulk action %s is another one: it does %s", known.ID, known.Action))
+// goOn follows what was started before, if it is the same: the service refuses
+// another request under the id.
+func (f *bulkFlags) goOn(cmd *cobra.Command, c *client.Client, known client.Bulk, r client.BulkRequest) error {
+	if _, err := c.StartBulk(cmd.Context(), r); err != nil {
+		return err
 	}
 	cmd.PrintErrln("This bulk action was started before; nothing is started now.")
 	return followBulk(cmd, c, f.out, known.ID)

@@ -299,7 +299,7 @@ func (d *doctor) upstream(u upstreams.Upstream) finding {
 	for _, ref := range secretRefs(u.Profile) {
 		if _, err := d.secrets.Lookup(ref); err != nil {
 			f.Status, f.Detail = statusWarn, fmt.Sprintf("secret %s is missing, as seen from here", ref)
-			f.Fix = "make it available to every worker; without it commands wait until their deadline"
+			f.Fix = "make it available to every process; without it commands wait until their deadline, or notices cannot be verified"
 		}
 	}
 	switch {

@@ -43,7 +43,7 @@ func nextText(c client.Command) string {
 	case r.Phase == "lookup", next == "lookup":
 		return "the upstream is asked what became of it; nothing to do meanwhile"
 	case r.Phase == "review", next == "review":
-		return `a person has to decide: "executor resolve", "lookup" or "resend" with this id`
+		return `a person has to decide: "executor reviews" shows what can be done`
 	default:
 		return next
 	}

@@ -60,6 +60,8 @@ func becauseText(l client.Lookup) string {
 	switch {
 	case failureText(l.Category) != "":
 		return shorten(fmt.Sprintf("%s: %s", l.Category, l.Detail))
+	case l.Finding == client.FindingUnknown && len(l.Notes) > 0: // why what was there tells nothing
+		return shorten(l.Notes[0])
 	case l.Rule != "":
 		return shorten(l.Rule)
 	case len(l.Notes) > 0:

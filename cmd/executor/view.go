@@ -106,7 +106,10 @@ func printOutcome(t *table, o client.Outcome) {
 			t.row("answer", strings.TrimSpace(fmt.Sprintf("%d %s", o.Result.Status, shorten(string(o.Result.Body)))))
 		}
 	case client.Rejected:
-		t.row("refusal", strings.TrimSpace(fmt.Sprintf("%d %s %s", o.Rejection.Status, o.Rejection.Code, shorten(o.Rejection.Message))))
+		words := strings.Fields(statusText(o.Rejection.Status) + " " + o.Rejection.Code + " " + shorten(o.Rejection.Message))
+		if len(words) > 0 { // a person may have named no reason of the upstream's
+			t.row("refusal", strings.Join(words, " "))
+		}
 	}
 }
 
