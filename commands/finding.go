@@ -72,6 +72,19 @@ func (s *Store) refuteAbsence(ctx context.Context, tx Tx, c Locked, k Knowledge)
 	return FinalOf(outcome.Close(FactsOf(terms, c, past)), c.StoppedBy, k.Source, past), nil
 }
 
+// Refute takes back an absence because of which a command is about to be sent once
+// more, on a mere sign that the upstream has it. It settles nothing and moves nothing
+// else. The command is locked.
+func (s *Store) Refute(ctx context.Context, tx Tx, c Locked, k Knowledge) ([]Moved, error) {
+	k.Finding = outcome.FindingPending
+	final, err := s.refuteAbsence(ctx, tx, c, k)
+	if final == nil || err != nil {
+		return nil, err
+	}
+	_, moved, err := s.take(ctx, tx, c, k, EffectSettled, final)
+	return moved, err
+}
+
 // contradictKept makes conflicts of the findings that had to wait for an attempt and
 // say otherwise than the state that it ended in. A refusal does not speak for an
 // attempt that began after it. Those of notices are weighed once more as such.

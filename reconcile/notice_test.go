@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"executor/commands"
 	"executor/outcome"
@@ -371,6 +372,43 @@ func TestAHintIsAReasonToLook(t *testing.T) {
 	r.receive(t, "e4", about("k4", "done"))
 	r.wantState(t, closed, outcome.StateRejected)
 	r.wantNotices(t, closed, "done none")
+}
+
+// TestANoticeDeniesAnAbsence because of which a command waits to be sent once more. Any
+// word of it is enough, unless the profile lets none of them move anything.
+func TestANoticeDeniesAnAbsence(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change, says, notice string
+		state                outcome.State
+	}{
+		"a hint":             {"weight: hint", "done", "kept lookup", outcome.StateUnresolved},
+		"a hint of no sight": {"weight: hint", "failed", "kept kept", outcome.StatePending},
+		"conclusive":         {"weight: conclusive", "pending", "done settled", outcome.StateUnresolved},
+		"report only":        {"weight: hint\nreconciliation: report_only", "done", "kept kept", outcome.StatePending},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newNoticeRig(t)
+			r.apply(t, strings.Replace(fmt.Sprintf(noticeProfile, "up", "default"), "weight: conclusive", tt.change, 1))
+			id := r.attempted(t, "k1", "pay", "", "")
+			err := pgx.BeginFunc(t.Context(), r.pool, func(tx pgx.Tx) error {
+				locked, err := r.commands.Lock(t.Context(), tx, []uuid.UUID{id})
+				if err != nil {
+					return err
+				}
+				_, err = r.commands.Resend(t.Context(), tx, locked[id], commands.ResendOperator, "operator", "ann")
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.receive(t, "e1", about("k1", tt.says))
+			r.wantState(t, id, tt.state)
+			r.wantNotices(t, id, tt.notice)
+			if n := r.count(t, `SELECT count(*) FROM doubts WHERE command_id = $1 AND seen AND next_at IS NOT NULL`, id); (n == 1) != (tt.state == outcome.StateUnresolved) {
+				t.Errorf("%d doubts remember it", n)
+			}
+		})
+	}
 }
 
 func TestASightKeepsAnAbsenceFromCounting(t *testing.T) {

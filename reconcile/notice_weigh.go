@@ -91,8 +91,7 @@ func (w *weighing) agrees() bool {
 // remember keeps in mind that the upstream has seen the command: an absence that
 // comes after it proves nothing any more, whatever the notice weighs.
 func (w *weighing) remember(ctx context.Context) error {
-	f := w.notice.Finding
-	if w.command.State != outcome.StateUnresolved || f != outcome.FindingPending && f != outcome.FindingApplied {
+	if w.command.State != outcome.StateUnresolved || !w.sight() {
 		return nil
 	}
 	_, err := w.tx.Exec(ctx, `UPDATE doubts SET seen = true, absents = 0, last_absent_at = NULL WHERE command_id = $1`, w.command.ID)
@@ -104,6 +103,9 @@ func (w *weighing) remember(ctx context.Context) error {
 
 // hint has the upstream asked at once, where it can be asked and there is doubt.
 func (w *weighing) hint(ctx context.Context) (NoticeEffect, error) {
+	if moved, err := w.refute(ctx); moved || err != nil {
+		return NoticeEffectLookup, err
+	}
 	if w.underWay() {
 		return NoticeEffectKept, nil
 	}
@@ -121,6 +123,21 @@ func (w *weighing) hint(ctx context.Context) (NoticeEffect, error) {
 		return NoticeEffectNone, nil
 	}
 	return NoticeEffectLookup, w.store.commands.Touch(ctx, w.tx, []uuid.UUID{w.command.ID})
+}
+
+// sight reports whether the notice says that the upstream has the command.
+func (w *weighing) sight() bool {
+	return w.notice.Finding == outcome.FindingPending || w.notice.Finding == outcome.FindingApplied
+}
+
+// refute keeps a command from being sent once more on the word of an absence that was
+// none: a hint is enough for that.
+func (w *weighing) refute(ctx context.Context) (moved bool, err error) {
+	if !w.sight() || w.newest.Reconciliation == upstreams.ReconciliationReportOnly {
+		return false, nil
+	}
+	w.moved, err = w.store.commands.Refute(ctx, w.tx, w.command, w.notice.knowledge())
+	return len(w.moved) > 0, err
 }
 
 // precedes reports whether a refusal came before an attempt that may have acted: it
