@@ -101,7 +101,7 @@ func knowledgeOf(r Report, instance string) commands.Knowledge {
 	return commands.Knowledge{
 		Source: outcome.DecidedByLateEvidence, Actor: instance, Attempt: r.Number, Evidence: r.Evidence, Category: r.Category,
 		Answer: r.Answer, Status: r.Status, RetryAfter: r.RetryAfter, Reference: r.Reference, Code: r.Code, Message: r.Message,
-		Body: r.ResponseBody,
+		Link: r.Link, Body: r.ResponseBody,
 		Observation: json.RawMessage(*asJSON(struct {
 			Stage           outcome.Stage   `json:"stage"`
 			Detail          string          `json:"detail"`

@@ -28,6 +28,7 @@ type Knowledge struct {
 	Reference   string
 	Code        string
 	Message     string
+	Link        string          // where late evidence says its state can be seen
 	Observation json.RawMessage // everything seen, for people
 	Body        []byte
 }
@@ -108,6 +109,9 @@ func (s *Store) learnLate(ctx context.Context, tx Tx, c Locked, k Knowledge) (Ef
 		}
 		past, c.Attempts = append(past, possiblyLost(c, k.Attempt)), k.Attempt
 	}
+	if err := noteLink(ctx, tx, id, k); err != nil {
+		return "", nil, err
+	}
 	if past = overlay(past, k); knew(k.Answer) && !c.State.Absorbing() {
 		if err := unsettle(ctx, tx, id, k.Attempt); err != nil {
 			return "", nil, err
@@ -115,6 +119,18 @@ func (s *Store) learnLate(ctx context.Context, tx Tx, c Locked, k Knowledge) (Ef
 	}
 	effect, final := weigh(c, FactsOf(terms, c, past), past, k)
 	return s.take(ctx, tx, c, k, effect, final)
+}
+
+// noteLink lets lookups ask where the attempt's own answer points to.
+func noteLink(ctx context.Context, tx Tx, id uuid.UUID, k Knowledge) error {
+	if k.Link == "" {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `UPDATE attempts SET link = $3 WHERE command_id = $1 AND number = $2 AND link = ''`, id, k.Attempt, CleanText(k.Link))
+	if err != nil {
+		return fmt.Errorf("note the link of attempt %d of command %s: %w", k.Attempt, id, err)
+	}
+	return nil
 }
 
 // take writes knowledge down together with its effect.

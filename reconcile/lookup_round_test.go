@@ -130,6 +130,28 @@ func TestTheReferenceOfAnEarlierLookupIsAskedBy(t *testing.T) {
 	}
 }
 
+// TestTheLinkThatCameLate is asked by: of an attempt that others closed, its own answer
+// says where to look.
+func TestTheLinkThatCameLate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	up := newServer(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, 200, `{"status": "ok", "id": "ch_1"}`) })
+	r.apply(t, profileFor(up.URL, threeWays, ""))
+	id := r.unresolved(t, "k1", lost)
+	r.step(t, id, func(tx pgx.Tx, _ commands.Locked) ([]commands.Moved, error) {
+		_, moved, err := r.commands.Learn(t.Context(), tx, id, commands.Knowledge{
+			Source: outcome.DecidedByLateEvidence, Actor: "zombie", Attempt: 1, Evidence: outcome.EvidenceResponseReceived,
+			Category: outcome.CategoryNone, Answer: outcome.AnswerPending, Status: 202, Link: "/operations/7",
+		})
+		return moved, err
+	})
+	r.start(t)
+	r.reaches(t, id, outcome.StateSuccess)
+	if n := len(up.asked("/operations/7")); n != 1 {
+		t.Errorf("asked %v", up.asked(""))
+	}
+}
+
 // TestNothingToAskBy: a person gets it at once.
 func TestNothingToAskBy(t *testing.T) {
 	t.Parallel()
