@@ -239,8 +239,18 @@ func TestReportIsGivenBackByAProcessThatStops(t *testing.T) {
 	r.held(t)
 	over, cancel := context.WithCancel(context.Background())
 	cancel() // there is no time left
-	runner.Stop(over)
+	stopped := make(chan struct{})
+	go func() {
+		runner.Stop(over)
+		close(stopped)
+	}()
+	// What was cut off may hold the report's row until the server notices.
+	reportEventually(t, "the report is given back, or about to be", func() bool {
+		return r.count(t, `SELECT (SELECT count(*) FROM reports WHERE claim IS NULL) + (SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%claim = NULL%')`) > 0
+	})
 	open()
+	<-stopped
 	if got, err := r.store.Report(t.Context(), "default", report.ID); err != nil || got.Compared != compareBatch {
 		t.Fatalf("%d lines were compared, %v", got.Compared, err)
 	}

@@ -90,12 +90,24 @@ func parse(url string) (*pgxpool.Config, error) {
 	}}).DialContext
 	config.MaxConnLifetimeJitter = config.MaxConnLifetime / 10
 	config.PingTimeout = 5 * time.Second
-	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		registerUTC(conn.TypeMap())
 		pgxuuid.Register(conn.TypeMap()) // ids travel as 16 bytes, not as text
-		return nil
+		return noticeGone(ctx, conn)
 	}
 	return config, nil
+}
+
+// noticeGone lets the server end a statement, and free its locks, soon after its
+// process is gone or has given it up: else one that waits for a lock holds its own
+// until it gets it. Servers on systems that cannot tell refuse the setting.
+func noticeGone(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `SET client_connection_check_interval = '2s'`)
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) {
+		return nil
+	}
+	return err
 }
 
 // registerUTC lets moments arrive in UTC instead of the machine's time zone.
