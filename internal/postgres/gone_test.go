@@ -2,8 +2,13 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"executor/internal/testkit"
 )
@@ -28,7 +33,21 @@ func TestAStatementThatWasGivenUp(t *testing.T) {
 	if _, err := holder.Exec(t.Context(), `SELECT FROM held WHERE n = 2 FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pool.Acquire(t.Context())
+	// A process that was killed sends no word of it over another connection either.
+	var gone atomic.Bool
+	config := pool.Config()
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		if gone.Load() {
+			return nil, errors.New("the process is gone")
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	other, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	conn, err := other.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,6 +65,7 @@ func TestAStatementThatWasGivenUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	gone.Store(true)
 	_ = lost.PgConn().Conn().Close() // as the kernel does for a process that was killed
 	<-waiting
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
