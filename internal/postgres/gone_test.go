@@ -30,7 +30,7 @@ func TestAStatementThatWasGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = holder.Rollback(context.Background()) }()
-	if _, err := holder.Exec(t.Context(), `SELECT FROM held WHERE n = 2 FOR UPDATE`); err != nil {
+	if _, err := holder.Exec(t.Context(), `SET LOCAL idle_in_transaction_session_timeout = 0; SELECT FROM held WHERE n = 2 FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
 	// A process that was killed sends no word of it over another connection either.
