@@ -85,15 +85,16 @@ func (r *Runner[K, T]) Wake() {
 }
 
 // Stop claims nothing more and waits for what is under way, which is cut off
-// when ctx ends.
+// when ctx ends. A look that has begun is under way too: of a claim that nobody
+// waits for the rows would stay taken until it ends.
 func (r *Runner[K, T]) Stop(ctx context.Context) {
 	if r.halt == nil {
 		return
 	}
 	r.halt()
-	r.loop.Wait()
 	stop := context.AfterFunc(ctx, r.cut)
 	defer stop()
+	r.loop.Wait()
 	r.works.Wait()
 	r.cut()
 }
@@ -105,7 +106,7 @@ func (r *Runner[K, T]) look(looking, working context.Context) {
 	if room <= 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(looking, claimBound)
+	ctx, cancel := context.WithTimeout(working, claimBound)
 	defer cancel()
 	items, err := r.config.Claim(ctx, busy, room)
 	if err != nil {
