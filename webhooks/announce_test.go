@@ -334,7 +334,7 @@ func TestAnnounceScales(t *testing.T) {
 	for name, plan := range map[string]string{
 		"wanted":   r.explain(t, heard.sql[0], heard.arg[0]...),
 		"announce": r.explain(t, webhooks.AnnounceSQL, held...),
-		"claim":    r.explain(t, webhooks.ClaimSQL, "", false, 4, none, []int32{}, 256, uuid.New(), time.Second),
+		"claim":    r.explain(t, webhooks.ClaimSQL, "", false, 4, none, []int32{}, 256, uuid.New(), time.Second, 1000, time.Hour),
 	} {
 		for _, table := range []string{"commands", "command_requests", "webhook_deliveries", "webhook_events"} {
 			if strings.Contains(plan, "Seq Scan on "+table) {

@@ -31,6 +31,10 @@ type job struct {
 // of one that fails one at a time. Places are given out in turn: every endpoint's
 // first delivery comes before anybody's second.
 //
+// Of an ordered endpoint only so many are looked at: what waits for an earlier one is
+// put behind it, so that a receiver that is down for long does not leave more and more
+// to be passed over by every look.
+//
 // Data of another deployment, and data that may be a copy or have lost its end,
 // is nobody's to tell of: then nothing is due.
 const claimSQL = `
@@ -39,12 +43,27 @@ const claimSQL = `
 		FROM webhook_endpoints e LEFT JOIN unnest($4::uuid[], $5::int[]) AS b(id, busy) ON b.id = e.id
 		WHERE e.disabled_at IS NULL AND e.troubled = $2 AND (e.paused_until IS NULL OR e.paused_until <= now())
 		  AND coalesce((SELECT ($1 = '' OR id = $1) AND NOT doubtful FROM deployment), $1 = '')
+	), blocked AS (
+		SELECT w.id, least(b.next_at, now() + $10::interval) AS next_at FROM (SELECT id FROM line WHERE ordered OFFSET 0) line CROSS JOIN LATERAL (
+			SELECT id, command_id, sequence, next_at FROM webhook_deliveries
+			WHERE endpoint_id = line.id AND state = 'pending' AND next_at <= now() ORDER BY next_at LIMIT $9
+		) w CROSS JOIN LATERAL (
+			SELECT max(earlier.next_at) AS next_at FROM webhook_deliveries earlier
+			WHERE earlier.command_id = w.command_id AND earlier.endpoint_id = line.id AND earlier.sequence < w.sequence AND earlier.state = 'pending'
+		) b WHERE b.next_at > w.next_at
+	), behind AS (
+		UPDATE webhook_deliveries d SET next_at = blocked.next_at
+		FROM blocked, (
+			SELECT id FROM webhook_deliveries WHERE id IN (SELECT id FROM blocked) AND state = 'pending' FOR UPDATE SKIP LOCKED) still
+		WHERE d.id = blocked.id AND still.id = d.id
 	), due AS (
 		SELECT d.id FROM line CROSS JOIN LATERAL (
 			SELECT d.id, d.next_at, row_number() OVER (ORDER BY d.next_at) AS place
-			FROM webhook_deliveries d
-			WHERE d.endpoint_id = line.id AND d.state = 'pending' AND d.next_at <= now()
-			  AND (d.claimed_until IS NULL OR d.claimed_until <= now())
+			FROM (
+				SELECT * FROM webhook_deliveries
+				WHERE endpoint_id = line.id AND state = 'pending' AND next_at <= now()
+				ORDER BY next_at LIMIT CASE WHEN line.ordered THEN $9 END) d
+			WHERE (d.claimed_until IS NULL OR d.claimed_until <= now())
 			  AND NOT (line.ordered AND EXISTS (
 				SELECT FROM webhook_deliveries earlier WHERE earlier.command_id = d.command_id AND earlier.endpoint_id = d.endpoint_id
 				  AND earlier.sequence < d.sequence AND earlier.state = 'pending'))
@@ -59,6 +78,14 @@ const claimSQL = `
 	FROM free, webhook_endpoints e, webhook_events v
 	WHERE d.id = free.id AND e.id = d.endpoint_id AND v.id = d.event_id
 	RETURNING d.id, d.event_id, d.endpoint_id, d.tenant, d.type, e.url, v.payload, d.step`
+
+const (
+	// orderedLook is how many due deliveries of an ordered endpoint one look sees.
+	orderedLook = 1000
+	// longestBehind is how soon a delivery is looked at again that waits for an earlier
+	// one, should that end before it is due.
+	longestBehind = 30 * time.Minute
+)
 
 // claims is what one look asks for.
 type claims struct {
@@ -79,7 +106,7 @@ func (s *Store) claim(ctx context.Context, c claims) ([]*job, error) {
 	for i, lane := range lanes {
 		counts[i] = int32(c.busy[lane])
 	}
-	rows, err := s.pool.Query(ctx, claimSQL, c.deployment, c.troubled, c.places, lanes, counts, c.limit, id, c.lasts)
+	rows, err := s.pool.Query(ctx, claimSQL, c.deployment, c.troubled, c.places, lanes, counts, c.limit, id, c.lasts, orderedLook, longestBehind)
 	if err != nil {
 		return nil, fmt.Errorf("claim webhook deliveries: %w", err)
 	}

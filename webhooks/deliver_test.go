@@ -332,6 +332,37 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestWhatWaitsIsPutBehind: while a receiver that wants an order is down, looks pass
+// over each later event once, not again and again; and a try that a person asks for
+// brings the later ones forward too.
+func TestWhatWaitsIsPutBehind(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	to := newReceiver(t, func(n int, _ got, w http.ResponseWriter, _ *http.Request) {
+		if n == 1 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	r.endpoint(t, to.URL, func(s *webhooks.Settings) { s.Ordered = true })
+	id := r.submit(t, "k")
+	r.end(t, id, outcome.StateUnresolved)
+	r.end(t, id, outcome.StateSuccess)
+	r.engine(t, waits(30, 10*time.Minute))
+	await(t, "the later one is put behind", func() bool {
+		list := r.of(t, id)
+		return list[0].Tries == 1 && list[1].NextAt.Equal(list[0].NextAt)
+	})
+	if _, err := r.hooks.Redeliver(t.Context(), by(tenant), r.of(t, id)[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "both delivered", func() bool {
+		return !slices.ContainsFunc(r.of(t, id), func(d webhooks.Delivery) bool { return d.State != webhooks.DeliveryDelivered })
+	})
+	if list := to.all(); len(list) != 3 || list[1].message.Type != "command.unresolved" {
+		t.Errorf("%d requests", len(list))
+	}
+}
+
 // TestWhatIsGivenUpHoldsUpNothing on an ordered endpoint.
 func TestWhatIsGivenUpHoldsUpNothing(t *testing.T) {
 	t.Parallel()

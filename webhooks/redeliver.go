@@ -41,6 +41,13 @@ func (s *Store) Redeliver(ctx context.Context, by By, id uuid.UUID) (Delivery, e
 		if _, err := tx.Exec(ctx, again+`WHERE id = $1`, id); err != nil {
 			return fmt.Errorf("redeliver %s: %w", id, err)
 		}
+		_, err = tx.Exec(ctx, `
+			UPDATE webhook_deliveries SET next_at = clock_timestamp()
+			WHERE command_id = $1 AND endpoint_id = $2 AND sequence > $3 AND state = 'pending' AND tries = 0 AND held_until IS NULL`,
+			before.CommandID, before.EndpointID, before.Sequence) // those that were put behind it
+		if err != nil {
+			return fmt.Errorf("redeliver what waits for %s: %w", id, err)
+		}
 		if list, err = deliveries(ctx, tx, `WHERE id = $1`, id); err != nil {
 			return fmt.Errorf("read webhook delivery %s: %w", id, err)
 		}
