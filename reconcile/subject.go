@@ -22,6 +22,7 @@ type subject struct {
 	Reference      string // the newest that the upstream gave
 	Link           string
 	Frozen         bool // the deployment sends nothing
+	Newest         int  // version of the upstream's profile
 	Kept           bool // there are conclusive findings that had to wait for an attempt
 }
 
@@ -43,10 +44,10 @@ func (s *Store) subject(ctx context.Context, id uuid.UUID) (subject, error) {
 					UNION ALL SELECT started_at, reference FROM lookups WHERE command_id = c.id AND reference <> '') known
 				ORDER BY at DESC LIMIT 1), ''),
 			coalesce((SELECT link FROM attempts WHERE command_id = c.id AND link <> '' ORDER BY number DESC LIMIT 1), ''),
-			coalesce((SELECT frozen_at IS NOT NULL FROM deployment), false),
+			coalesce((SELECT frozen_at IS NOT NULL FROM deployment), false), u.version,
 			EXISTS (SELECT FROM findings WHERE command_id = c.id AND effect = 'kept' AND finding IN ('applied', 'refused'))
-		FROM commands c JOIN command_requests r ON r.command_id = c.id WHERE c.id = $1`, id).Scan(
-		&b.ID, &b.Operation, &b.ProfileVersion, &b.State, &b.Key, &b.Params, &b.Body, &b.Reference, &b.Link, &b.Frozen, &b.Kept)
+		FROM commands c JOIN command_requests r ON r.command_id = c.id JOIN upstreams u ON u.id = c.upstream_id WHERE c.id = $1`, id).Scan(
+		&b.ID, &b.Operation, &b.ProfileVersion, &b.State, &b.Key, &b.Params, &b.Body, &b.Reference, &b.Link, &b.Frozen, &b.Newest, &b.Kept)
 	if err != nil {
 		return b, fmt.Errorf("read command %s: %w", id, err)
 	}

@@ -68,6 +68,7 @@ func (e *Engine) prepare(ctx context.Context, r *round) error {
 	if r.subject.State != outcome.StateUnresolved {
 		return errLost
 	}
+	e.catchUp(ctx, r)
 	if r.subject.Kept && !r.reportOnly() {
 		if err := e.passOn(ctx, r); err != nil {
 			return err
@@ -78,6 +79,18 @@ func (e *Engine) prepare(ctx context.Context, r *round) error {
 	}
 	r.operation, err = e.store.commands.Operation(ctx, r.UpstreamID, r.subject.ProfileVersion, r.subject.Operation)
 	return err
+}
+
+// catchUp takes a newer profile than the lanes have read yet: whether findings may
+// move anything is decided by what was applied before the round, not a moment ago.
+// One that cannot be read leaves what is known.
+func (e *Engine) catchUp(ctx context.Context, r *round) {
+	if r.newest.Version >= r.subject.Newest {
+		return
+	}
+	if p, err := e.store.upstreams.Profile(ctx, r.UpstreamID, r.subject.Newest); err == nil {
+		r.newest.Profile, r.newest.Version, r.newest.Unreadable = p, r.subject.Newest, nil
+	}
 }
 
 // passOn weighs again what was found while an attempt was under way. errLost: that
