@@ -327,7 +327,7 @@ func TestForgottenReviews(t *testing.T) {
 		t.Fatalf("%d in the queue before, %v", len(list), err)
 	}
 	r.start(t)
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
 		list, _, err := r.store.Reviews(t.Context(), reconcile.ReviewFilter{Tenant: tenant})
 		if err != nil || time.Now().After(deadline) {
 			t.Fatalf("%d in the queue, %v", len(list), err)

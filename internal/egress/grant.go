@@ -2,7 +2,6 @@ package egress
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -67,29 +66,15 @@ func (t *Tokens) client(r TokenRequest) (*http.Client, error) {
 	if err != nil || endpoint.Host == "" || (endpoint.Scheme != "https" && endpoint.Scheme != "http") {
 		return nil, &TokenError{Detail: "token_url is not an http(s) URL"}
 	}
-	config := r.TLS.Clone()
-	if config == nil {
-		config = &tls.Config{}
-	}
-	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
-	plain := endpoint.Scheme == "http"
-	return &http.Client{
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			TLSClientConfig:        config,
-			DisableCompression:     true,
-			DisableKeepAlives:      true, // exchanges are rare, and a new connection cannot be stale
-			MaxResponseHeaderBytes: grantBytes,
-			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-				conn, err := t.dialer.Dial(ctx, network, address, r.Allow)
-				if err == nil && plain && !dialledWithin(conn, r.Allow) {
-					_ = conn.Close()
-					return nil, errors.New("credentials go over plain http only to an address that egress.allow names")
-				}
-				return conn, err
-			},
+	return NewClient(ClientConfig{
+		Dialer: t.dialer, Allow: r.Allow, TLS: r.TLS, HeaderBytes: grantBytes,
+		Admit: func(conn net.Conn) error {
+			if endpoint.Scheme == "http" && !dialledWithin(conn, r.Allow) {
+				return errors.New("credentials go over plain http only to an address that egress.allow names")
+			}
+			return nil
 		},
-	}, nil
+	}), nil
 }
 
 func dialledWithin(conn net.Conn, allow []netip.Prefix) bool {
