@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"executor/internal/postgres"
 	"executor/outcome"
@@ -40,57 +39,49 @@ func (s *Store) List(ctx context.Context, f Filter) ([]Command, string, error) {
 // conditions turns the filter into a WHERE with its arguments; nothing of the
 // filter enters the SQL text.
 func (f Filter) conditions() (string, []any, error) {
-	var (
-		where = []string{"c.tenant = $1"}
-		args  = []any{f.Tenant}
-	)
-	and := func(condition string, values ...any) {
-		for _, v := range values {
-			args = append(args, v)
-			condition = strings.Replace(condition, "?", fmt.Sprintf("$%d", len(args)), 1)
-		}
-		where = append(where, condition)
-	}
+	var w postgres.Where
+	w.And("c.tenant = ?", f.Tenant) // $1
 	if len(f.States) > 0 {
 		for _, state := range f.States {
 			if !slices.Contains(outcome.States(), outcome.State(state)) {
 				return "", nil, invalid("state", "unknown_state", "There is no state %q.", state)
 			}
 		}
-		and("c.state = ANY(?)", f.States)
+		w.And("c.state = ANY(?)", f.States)
 		if len(f.States) == 1 && f.States[0] == string(outcome.StateUnresolved) {
-			and("c.phase IS NOT NULL") // lets the planner see the partial index
+			w.And("c.phase IS NOT NULL") // lets the planner see the partial index
 		}
 	}
 	if f.Upstream != "" {
-		and("c.upstream_id = (SELECT id FROM upstreams WHERE tenant = $1 AND name = ?)", f.Upstream)
+		w.And("c.upstream_id = (SELECT id FROM upstreams WHERE tenant = $1 AND name = ?)", f.Upstream)
 	}
 	if f.Operation != "" {
-		and("c.operation = ?", f.Operation)
+		w.And("c.operation = ?", f.Operation)
 	}
 	if f.Key != "" {
-		and("c.idempotency_key = ?", f.Key)
+		w.And("c.idempotency_key = ?", f.Key)
 	}
 	if f.Reference != "" {
-		and(`c.id IN (
+		w.And(`c.id IN (
 			SELECT command_id FROM attempts WHERE tenant = $1 AND reference = ? AND reference <> ''
 			UNION SELECT command_id FROM findings WHERE tenant = $1 AND reference = ? AND reference <> '')`, f.Reference, f.Reference)
 	}
 	if len(f.Metadata) > 0 {
-		and("r.metadata <> '{}'::jsonb AND r.metadata @> ?::jsonb", encodeJSON(f.Metadata))
+		w.And("r.metadata <> '{}'::jsonb AND r.metadata @> ?::jsonb", encodeJSON(f.Metadata))
 	}
 	if f.CreatedAfter != nil {
-		and("c.created_at > ?", *f.CreatedAfter)
+		w.And("c.created_at > ?", *f.CreatedAfter)
 	}
 	if f.CreatedBefore != nil {
-		and("c.created_at < ?", *f.CreatedBefore)
+		w.And("c.created_at < ?", *f.CreatedBefore)
 	}
 	if f.Cursor != "" {
 		at, id, ok := postgres.ParseCursor(f.Cursor)
 		if !ok {
 			return "", nil, ErrBadCursor
 		}
-		and("(c.created_at, c.id) < (?, ?)", at, id)
+		w.And("(c.created_at, c.id) < (?, ?)", at, id)
 	}
-	return "WHERE " + strings.Join(where, " AND "), args, nil
+	sql, args := w.Build()
+	return sql, args, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -134,17 +133,8 @@ func deliveries(ctx context.Context, q querier, where string, args ...any) ([]De
 // conditions turns the filter into a WHERE with its arguments; nothing of the
 // filter enters the SQL text.
 func (f DeliveryFilter) conditions() (string, []any, error) {
-	var (
-		where = []string{"tenant = $1"}
-		args  = []any{f.Tenant}
-	)
-	and := func(condition string, values ...any) {
-		for _, v := range values {
-			args = append(args, v)
-			condition = strings.Replace(condition, "?", fmt.Sprintf("$%d", len(args)), 1)
-		}
-		where = append(where, condition)
-	}
+	var w postgres.Where
+	w.And("tenant = ?", f.Tenant) // $1
 	for _, state := range f.States {
 		if !slices.Contains(DeliveryStates(), DeliveryState(state)) {
 			return "", nil, invalid("state", "unknown_state", "There is no state %q.", state)
@@ -152,36 +142,37 @@ func (f DeliveryFilter) conditions() (string, []any, error) {
 	}
 	switch {
 	case len(f.States) == 1 && f.States[0] == string(DeliveryFailed):
-		and("state = 'failed'") // lets the planner see the partial index
+		w.And("state = 'failed'") // lets the planner see the partial index
 	case len(f.States) > 0:
-		and("state = ANY(?)", f.States)
+		w.And("state = ANY(?)", f.States)
 	}
 	if f.Endpoint != nil {
-		and("endpoint_id = ?", *f.Endpoint)
+		w.And("endpoint_id = ?", *f.Endpoint)
 	}
 	if f.Command != nil {
-		and("command_id = ?", *f.Command)
+		w.And("command_id = ?", *f.Command)
 	}
 	if f.Event != nil {
-		and("event_id = ?", *f.Event)
+		w.And("event_id = ?", *f.Event)
 	}
 	if f.Type != "" {
-		and("type = ?", f.Type)
+		w.And("type = ?", f.Type)
 	}
 	if f.Since != nil {
-		and("at >= ?", *f.Since)
+		w.And("at >= ?", *f.Since)
 	}
 	if f.Until != nil {
-		and("at < ?", *f.Until)
+		w.And("at < ?", *f.Until)
 	}
 	if f.Cursor != "" {
 		at, id, ok := postgres.ParseCursor(f.Cursor)
 		if !ok {
 			return "", nil, ErrBadCursor
 		}
-		and("(at, id) < (?, ?)", at, id)
+		w.And("(at, id) < (?, ?)", at, id)
 	}
-	return "WHERE " + strings.Join(where, " AND "), args, nil
+	sql, args := w.Build()
+	return sql, args, nil
 }
 
 // Delivery reads one with its payload and its log. Another tenant's id is

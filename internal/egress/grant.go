@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net"
 	"net/http"
@@ -124,12 +123,12 @@ func read(res *http.Response, r TokenRequest) (Secret, time.Duration, error) {
 	fail := func(format string, args ...any) (Secret, time.Duration, error) {
 		return Secret{}, 0, &TokenError{Status: res.StatusCode, Detail: printable(fmt.Sprintf(format, args...), r)}
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, grantBytes+1))
-	if err != nil {
-		return fail("its answer broke off")
-	}
-	if len(body) > grantBytes {
+	body, err := ReadBody(res.Body, grantBytes)
+	switch {
+	case errors.Is(err, ErrTooLarge):
 		return fail("its answer is larger than %d bytes", grantBytes)
+	case err != nil:
+		return fail("its answer broke off")
 	}
 	var g grant
 	parsed := json.Unmarshal(body, &g) == nil
