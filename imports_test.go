@@ -33,6 +33,7 @@ var apart = map[string][]string{
 	"migrations":           {},
 	"examples":             {}, // profiles
 	"internal/postgres":    {},
+	"internal/apikeys":     {"internal/audit", "internal/postgres"},
 	"internal/audit":       {"internal/postgres"},
 	"internal/due":         {},
 	"internal/egress":      {},

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"executor/commands"
+	"executor/internal/apikeys"
 	"executor/outcome"
 	"executor/reconcile"
 	"executor/upstreams"
@@ -186,7 +187,7 @@ func pointers(p Problem) []string {
 
 func TestActionsOfOthers(t *testing.T) {
 	g, act := newJudge(t)
-	g.keys["exk_other"] = Key{Tenant: "other", Name: "eve", Scopes: []string{"reviews:write"}}
+	g.keys["exk_other"] = apikeys.Key{Tenant: "other", Name: "eve", Scopes: []string{"reviews:write"}}
 	g.reviews.err = commands.ErrNotFound
 	for action, body := range actions {
 		if act(action, body, as("exk_other")).want(404); g.reviews.tenant != "other" {

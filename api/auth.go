@@ -6,29 +6,31 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"executor/internal/apikeys"
 )
 
-// Authenticator finds the key of a secret; a *KeyStore is one. ErrUnknownKey
-// means that there is none.
+// Authenticator finds the key of a secret; an apikeys.Store is one.
+// apikeys.ErrUnknown means that there is none.
 type Authenticator interface {
-	Authenticate(ctx context.Context, secret string) (Key, error)
+	Authenticate(ctx context.Context, secret string) (apikeys.Key, error)
 }
 
 // authorize finds who asks, and whether they may.
-func (s *Server) authorize(r *http.Request, scope Scope) (Key, error) {
+func (s *Server) authorize(r *http.Request, scope Scope) (apikeys.Key, error) {
 	secret, given := bearer(r.Header)
 	if !given {
-		return Key{}, unauthorized(`Bearer realm="executor"`, "The request carries no API key. Send Authorization: Bearer exk_…")
+		return apikeys.Key{}, unauthorized(`Bearer realm="executor"`, "The request carries no API key. Send Authorization: Bearer exk_…")
 	}
 	key, err := s.keys.Authenticate(r.Context(), secret)
-	if errors.Is(err, ErrUnknownKey) {
-		return Key{}, unauthorized(`Bearer realm="executor", error="invalid_token"`, "The API key is unknown or was revoked.")
+	if errors.Is(err, apikeys.ErrUnknown) {
+		return apikeys.Key{}, unauthorized(`Bearer realm="executor", error="invalid_token"`, "The API key is unknown or was revoked.")
 	}
 	if err != nil {
-		return Key{}, err
+		return apikeys.Key{}, err
 	}
-	if !key.Allows(scope) {
-		return Key{}, &failure{
+	if !key.Allows(apikeys.Scope(scope)) {
+		return apikeys.Key{}, &failure{
 			code: ProblemCodeMissingScope, detail: fmt.Sprintf("The API key %q lacks the scope %s.", key.Name, scope),
 			headers: map[string]string{"WWW-Authenticate": fmt.Sprintf(`Bearer realm="executor", error="insufficient_scope", scope="%s"`, scope)},
 		}

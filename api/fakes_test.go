@@ -9,6 +9,7 @@ import (
 
 	"executor/attempts"
 	"executor/commands"
+	"executor/internal/apikeys"
 	"executor/outcome"
 	"executor/upstreams"
 )
@@ -163,13 +164,13 @@ type fakeHealth struct{ err error }
 func (f *fakeHealth) Ready(context.Context) error { return f.err }
 
 // fakeKeys are API keys by their secret.
-type fakeKeys map[string]Key
+type fakeKeys map[string]apikeys.Key
 
-func (f fakeKeys) Authenticate(_ context.Context, secret string) (Key, error) {
+func (f fakeKeys) Authenticate(_ context.Context, secret string) (apikeys.Key, error) {
 	if k, ok := f[secret]; ok {
 		return k, nil
 	}
-	return Key{}, ErrUnknownKey
+	return apikeys.Key{}, apikeys.ErrUnknown
 }
 
 var (

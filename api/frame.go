@@ -8,12 +8,14 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"executor/internal/apikeys"
 )
 
 // call is what is known of a request before its handler runs.
 type call struct {
 	requestID string
-	key       Key
+	key       apikeys.Key
 	query     map[string][]string
 }
 

@@ -16,6 +16,8 @@ import (
 
 	"executor/attempts"
 	"executor/commands"
+	"executor/internal/apikeys"
+	"executor/internal/audit"
 	"executor/internal/egress"
 	"executor/internal/seal"
 	"executor/reconcile"
@@ -67,7 +69,7 @@ func noticeSecret(name string) string {
 type live struct {
 	*rig
 	pool *pgxpool.Pool
-	keys *KeyStore
+	keys *apikeys.Store
 }
 
 func newLive(t *testing.T, pool *pgxpool.Pool, idle bool, upstream http.HandlerFunc) *live {
@@ -89,7 +91,7 @@ func newLive(t *testing.T, pool *pgxpool.Pool, idle bool, upstream http.HandlerF
 	if !idle {
 		startEngine(t, pool, store, ups, log)
 	}
-	l := &live{pool: pool, keys: NewKeyStore(pool, log)}
+	l := &live{pool: pool, keys: apikeys.NewStore(pool, log)}
 	t.Cleanup(l.keys.Close)
 	l.rig = newRig(t, func(c *Config) {
 		c.Commands, c.Upstreams, c.Keys, c.Deployment, c.Log = store, ups, l.keys, deployment, log
@@ -140,7 +142,7 @@ func startEngine(t *testing.T, pool *pgxpool.Pool, store *commands.Store, ups *u
 
 // key makes an admin's key of a tenant and asks with it.
 func (l *live) key(tenant string) askOption {
-	_, secret, err := l.keys.Create(context.Background(), tenant, "k"+uuid.NewString(), []string{"admin"})
+	_, secret, err := l.keys.Create(context.Background(), tenant, "k"+uuid.NewString(), []string{"admin"}, audit.By{Actor: "test"})
 	if err != nil {
 		panic(err)
 	}

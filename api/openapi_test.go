@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"executor/commands"
+	"executor/internal/apikeys"
 	"executor/internal/audit"
 	"executor/outcome"
 	"executor/reconcile"
@@ -282,7 +283,7 @@ func TestDocumentAgreesWithWords(t *testing.T) {
 		{"Evidence", schemas["Evidence"].Value, outcome.Evidences()},
 		{"Boundary", schemas["Boundary"].Value, outcome.Boundaries()},
 		{"Priority", schemas["Priority"].Value, commands.Priorities()},
-		{"Scope", schemas["Scope"].Value, Scopes()},
+		{"Scope", schemas["Scope"].Value, apikeys.Scopes()},
 		{"ProblemCode", schemas["ProblemCode"].Value, codes},
 		{"Outcome.state", property("Outcome", "state"), finals},
 		{"Outcome.decided_by", property("Outcome", "decided_by"), outcome.Deciders()},

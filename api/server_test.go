@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"executor/commands"
+	"executor/internal/apikeys"
 )
 
 // pathOf fills the parameters of a pattern.
@@ -47,7 +48,7 @@ func TestKeysAndScopes(t *testing.T) {
 		}
 		for secret, key := range g.keys {
 			r := g.do(op.method, path, as(secret))
-			if key.Allows(op.scope) {
+			if key.Allows(apikeys.Scope(op.scope)) {
 				if r.status == 401 || r.status == 403 {
 					t.Errorf("%s refuses %s, which has %v", op.id, key.Name, key.Scopes)
 				}
@@ -62,7 +63,7 @@ func TestKeysAndScopes(t *testing.T) {
 
 func TestTenantIsTheKeys(t *testing.T) {
 	g := newRig(t)
-	g.keys["exk_other"] = Key{Tenant: "other", Name: "other", Scopes: []string{"admin"}}
+	g.keys["exk_other"] = apikeys.Key{Tenant: "other", Name: "other", Scopes: []string{"admin"}}
 	asked := ""
 	note := func(tenant string) error { asked = tenant; return commands.ErrNotFound }
 	g.commands.submit = func(_ context.Context, sub commands.Submission) (commands.Accepted, error) {

@@ -312,7 +312,7 @@ func TestDatabaseAway(t *testing.T) {
 		l.do("GET", "/v1/commands/"+c.ID+"/attempts", me), l.do("POST", "/v1/commands/"+c.ID+"/cancel", me), l.do("GET", "/v1/upstreams", me),
 		l.do("GET", "/v1/deployment", me), l.do("POST", "/v1/deployment/freeze", me, sending(`{"reason":"x"}`)),
 		l.do("PUT", "/v1/upstreams/echo", me, yamlBody(fmt.Sprintf(echoProfile, "https://x.example"))),
-		l.do("GET", "/v1/deployment", as("exk_"+strings.Repeat("0", keyDigits))),
+		l.do("GET", "/v1/deployment", as("exk_"+strings.Repeat("0", 43))),
 	} {
 		r.want(503).problem(ProblemCodeUnavailable)
 	}

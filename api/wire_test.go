@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"executor/client"
+	"executor/internal/audit"
 )
 
 // TestTheClientReadsWhatIsThere holds the Go client, which shares no types with the
@@ -57,7 +58,7 @@ func jsonNames(t reflect.Type) []string {
 func TestTheClientIsUnderstood(t *testing.T) {
 	l, me, doubt := newDoubt(t)
 	ctx := t.Context()
-	_, secret, err := l.keys.Create(ctx, "default", "client", []string{"admin"})
+	_, secret, err := l.keys.Create(ctx, "default", "client", []string{"admin"}, audit.By{Actor: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func (s *Store) startBulk(ctx context.Context, tx commands.Tx, r BulkRequest, o 
 		return err
 	}
 	return audit.Record(ctx, tx, audit.Entry{
-		Tenant: r.Tenant, Actor: r.Actor, Action: "bulk.start", Subject: "bulk action " + r.ID.String(), Reason: o.Reason,
+		Tenant: r.Tenant, Actor: r.Actor, Action: audit.ActionBulkStart, Subject: "bulk action " + r.ID.String(), Reason: o.Reason,
 		EvidenceReference: o.EvidenceReference, Details: map[string]any{"order": o, "count": count},
 	})
 }

@@ -67,7 +67,7 @@ func (s *Store) startApplying(ctx context.Context, r Report, actor, reason strin
 			return err
 		}
 		return audit.Record(ctx, tx, audit.Entry{
-			Tenant: r.Tenant, Actor: actor, Action: "report.apply", Subject: r.ID.String(), Reason: reason,
+			Tenant: r.Tenant, Actor: actor, Action: audit.ActionReportApply, Subject: r.ID.String(), Reason: reason,
 			Details: reportDetails(r.Upstream, r.Operation, r.SHA256, r.Lines),
 		})
 	})

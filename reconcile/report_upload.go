@@ -193,7 +193,7 @@ func (u *upload) complete(ctx context.Context) error {
 			return err
 		}
 		return audit.Record(ctx, tx, audit.Entry{
-			Tenant: u.plan.Tenant, Actor: u.plan.Actor, Action: "report.upload", Subject: u.id.String(),
+			Tenant: u.plan.Tenant, Actor: u.plan.Actor, Action: audit.ActionReportUpload, Subject: u.id.String(),
 			Details: reportDetails(u.plan.Upstream, u.plan.Operation, digest, lines),
 		})
 	})

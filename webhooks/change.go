@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"executor/commands"
+	"executor/internal/audit"
 )
 
 // Changes are what Update changes; nil leaves a setting as it is.
@@ -63,7 +64,7 @@ func (s *Store) Update(ctx context.Context, by By, id uuid.UUID, version int, c 
 		if after, err = endpoint(ctx, tx, by.Tenant, id); err != nil {
 			return err
 		}
-		return by.note(ctx, tx, "webhook.update", id.String(), before.audited(), after.audited(), nil)
+		return by.note(ctx, tx, audit.ActionWebhookUpdate, id.String(), before.audited(), after.audited(), nil)
 	})
 	if err == nil {
 		s.nudge()
@@ -143,6 +144,6 @@ func (s *Store) Delete(ctx context.Context, by By, id uuid.UUID, version int) er
 		if _, err := tx.Exec(ctx, dropSQL, []uuid.UUID{id}, dropAtOnce); err != nil {
 			return fmt.Errorf("drop the deliveries of webhook %s: %w", id, err)
 		}
-		return by.note(ctx, tx, "webhook.delete", id.String(), before.audited(), nil, nil)
+		return by.note(ctx, tx, audit.ActionWebhookDelete, id.String(), before.audited(), nil, nil)
 	})
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"executor/internal/audit"
 )
 
 // MaxEndpoints is how many endpoints a tenant may have: every outcome of the
@@ -47,7 +49,7 @@ func (s *Store) Create(ctx context.Context, by By, set Settings) (Endpoint, stri
 		if made, err = endpoint(ctx, tx, by.Tenant, id); err != nil {
 			return err
 		}
-		return by.note(ctx, tx, "webhook.create", id.String(), nil, made.audited(), nil)
+		return by.note(ctx, tx, audit.ActionWebhookCreate, id.String(), nil, made.audited(), nil)
 	})
 	return made, secret, err
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"executor/internal/audit"
 )
 
 // MaxRange bounds how many deliveries one call makes due again.
@@ -52,7 +54,7 @@ func (s *Store) Redeliver(ctx context.Context, by By, id uuid.UUID) (Delivery, e
 			return fmt.Errorf("read webhook delivery %s: %w", id, err)
 		}
 		after = list[0]
-		return by.note(ctx, tx, "webhook.redeliver", id.String(), nil, nil, map[string]any{
+		return by.note(ctx, tx, audit.ActionWebhookRedeliver, id.String(), nil, nil, map[string]any{
 			"webhook": before.EndpointID, "event": before.EventID, "state": before.State,
 		})
 	})
@@ -136,7 +138,7 @@ func (s *Store) RedeliverRange(ctx context.Context, by By, r Range) (Redelivered
 		}
 		done.Count = int(tag.RowsAffected())
 		done.More = done.Count == MaxRange
-		return by.note(ctx, tx, "webhook.redeliver_range", r.Endpoint.String(), nil, nil, map[string]any{
+		return by.note(ctx, tx, audit.ActionWebhookRedeliverRange, r.Endpoint.String(), nil, nil, map[string]any{
 			"since": r.Since.UTC(), "until": r.Until.UTC(), "states": r.States, "count": done.Count,
 		})
 	})
@@ -163,7 +165,7 @@ func (s *Store) Test(ctx context.Context, by By, id uuid.UUID) (Delivery, error)
 		if made, err = insertTest(ctx, tx, e, event); err != nil {
 			return err
 		}
-		return by.note(ctx, tx, "webhook.test", id.String(), nil, nil, map[string]any{"event": event})
+		return by.note(ctx, tx, audit.ActionWebhookTest, id.String(), nil, nil, map[string]any{"event": event})
 	})
 	if err == nil {
 		s.nudge()

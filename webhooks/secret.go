@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"executor/internal/audit"
 )
 
 const (
@@ -81,7 +83,7 @@ func (s *Store) RotateSecret(ctx context.Context, by By, id uuid.UUID, overlap t
 		if after, err = endpoint(ctx, tx, by.Tenant, id); err != nil {
 			return err
 		}
-		return by.note(ctx, tx, "webhook.rotate_secret", id.String(), nil, nil, map[string]string{"overlap": overlap.String()})
+		return by.note(ctx, tx, audit.ActionWebhookRotateSecret, id.String(), nil, nil, map[string]string{"overlap": overlap.String()})
 	})
 	return after, secret, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"executor/internal/audit"
 	"executor/internal/postgres"
 )
 
@@ -121,7 +122,7 @@ func (s *Store) disable(ctx context.Context, tx pgx.Tx, list []standing) error {
 	for _, e := range off {
 		s.log.Warn("webhook disabled; its deliveries wait", "webhook", e.ID, "tenant", e.Tenant, "reason", e.Reason)
 		by := By{Tenant: e.Tenant, Actor: "executor", Reason: e.Reason}
-		if err := by.note(ctx, tx, "webhook.disable", e.ID.String(), nil, nil, nil); err != nil {
+		if err := by.note(ctx, tx, audit.ActionWebhookDisable, e.ID.String(), nil, nil, nil); err != nil {
 			return err
 		}
 	}

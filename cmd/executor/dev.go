@@ -17,8 +17,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
-	"executor/api"
 	"executor/examples"
+	"executor/internal/apikeys"
+	"executor/internal/audit"
 	"executor/internal/postgres"
 	"executor/internal/simulator"
 	"executor/upstreams"
@@ -298,14 +299,15 @@ func (d *dev) openKey(ctx context.Context) error {
 			d.key = secret
 			return nil
 		}
-		if !errors.Is(err, api.ErrUnknownKey) {
+		if !errors.Is(err, apikeys.ErrUnknown) {
 			return err
 		}
 	}
-	if _, err := store.Revoke(ctx, defaultTenant, devKeyName); err != nil && !errors.Is(err, api.ErrUnknownKey) {
+	by := audit.By{Actor: actor(), Reason: "executor dev"}
+	if _, err := store.Revoke(ctx, defaultTenant, devKeyName, by); err != nil && !errors.Is(err, apikeys.ErrUnknown) {
 		return err
 	}
-	if _, d.key, err = store.Create(ctx, defaultTenant, devKeyName, []string{string(api.ScopeAdmin)}); err != nil {
+	if _, d.key, err = store.Create(ctx, defaultTenant, devKeyName, []string{string(apikeys.ScopeAdmin)}, by); err != nil {
 		return err
 	}
 	return keepKey(d.dir, d.key)

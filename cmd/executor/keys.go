@@ -11,7 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"executor/api"
+	"executor/internal/apikeys"
+	"executor/internal/audit"
 )
 
 // defaultTenant is the tenant of profiles and keys that name none.
@@ -37,13 +38,13 @@ func (f *keysFlags) add(cmd *cobra.Command) {
 }
 
 // with opens the store for one use.
-func (f *keysFlags) with(ctx context.Context, use func(*api.KeyStore) error) error {
+func (f *keysFlags) with(ctx context.Context, use func(*apikeys.Store) error) error {
 	pool, err := openMigrated(ctx, f.config)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	store := api.NewKeyStore(pool, slog.New(slog.DiscardHandler))
+	store := apikeys.NewStore(pool, slog.New(slog.DiscardHandler))
 	defer store.Close()
 	return use(store)
 }
@@ -60,7 +61,7 @@ type keyView struct {
 	RevokedAt  *time.Time `json:"revoked_at"`
 }
 
-func newKeyView(k api.Key) keyView {
+func newKeyView(k apikeys.Key) keyView {
 	return keyView{k.ID.String(), k.Name, k.Tenant, k.Scopes, k.Prefix, k.CreatedAt, k.LastUsedAt, k.RevokedAt}
 }
 
@@ -75,7 +76,7 @@ type createdKey struct {
 
 func newKeysCreateCommand() *cobra.Command {
 	var f keysFlags
-	var name string
+	var name, reason string
 	var scopes []string
 	cmd := &cobra.Command{
 		Use:   "create --name NAME --scopes SCOPE,…",
@@ -94,8 +95,8 @@ again. Scopes: ` + scopeNames() + `; admin includes the others.`,
 					return usage(fmt.Errorf("unknown scope %q: there are %s", scope, scopeNames()))
 				}
 			}
-			return f.with(cmd.Context(), func(store *api.KeyStore) error {
-				key, secret, err := store.Create(cmd.Context(), f.tenant, name, scopes)
+			return f.with(cmd.Context(), func(store *apikeys.Store) error {
+				key, secret, err := store.Create(cmd.Context(), f.tenant, name, scopes, audit.By{Actor: actor(), Reason: reason})
 				if err != nil {
 					return err
 				}
@@ -105,6 +106,7 @@ again. Scopes: ` + scopeNames() + `; admin includes the others.`,
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&name, "name", "", "who uses it; appears as the actor of what is done with it")
+	addReason(cmd, &reason)
 	cmd.Flags().StringSliceVar(&scopes, "scopes", nil, "what it may do: "+scopeNames())
 	_ = cmd.RegisterFlagCompletionFunc("scopes", cobra.FixedCompletions(scopeList(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -135,7 +137,7 @@ func newKeysListCommand() *cobra.Command {
 		Example: "  executor keys list\n  executor keys list --tenant acme --output json",
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.with(cmd.Context(), func(store *api.KeyStore) error {
+			return f.with(cmd.Context(), func(store *apikeys.Store) error {
 				keys, err := store.List(cmd.Context(), f.tenant)
 				if err != nil {
 					return err
@@ -148,7 +150,7 @@ func newKeysListCommand() *cobra.Command {
 	return cmd
 }
 
-func printKeys(cmd *cobra.Command, out format, keys []api.Key) error {
+func printKeys(cmd *cobra.Command, out format, keys []apikeys.Key) error {
 	if out == formatJSON {
 		views := make([]keyView, len(keys))
 		for i, k := range keys {
@@ -165,31 +167,38 @@ func printKeys(cmd *cobra.Command, out format, keys []api.Key) error {
 
 func newKeysRevokeCommand() *cobra.Command {
 	var f keysFlags
+	var reason string
 	cmd := &cobra.Command{
 		Use:     "revoke ID|NAME|PREFIX",
 		Short:   "End an API key; within seconds no process takes it any more",
-		Example: "  executor keys revoke billing",
+		Example: `  executor keys revoke billing --reason "it leaked"`,
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			return f.with(cmd.Context(), func(store *api.KeyStore) error {
-				key, err := store.Revoke(cmd.Context(), f.tenant, given[0])
-				if errors.Is(err, api.ErrUnknownKey) {
+			return f.with(cmd.Context(), func(store *apikeys.Store) error {
+				key, err := store.Revoke(cmd.Context(), f.tenant, given[0], audit.By{Actor: actor(), Reason: reason})
+				if errors.Is(err, apikeys.ErrUnknown) {
 					return &exitError{code: exitNotFound, err: err}
 				}
 				if err != nil {
 					return err
 				}
-				return printKeys(cmd, f.out, []api.Key{key})
+				return printKeys(cmd, f.out, []apikeys.Key{key})
 			})
 		},
 	}
 	f.add(cmd)
+	addReason(cmd, &reason)
 	return cmd
+}
+
+// addReason is for what may be done without one.
+func addReason(cmd *cobra.Command, reason *string) {
+	cmd.Flags().StringVar(reason, "reason", "", "why; kept in the audit with your name")
 }
 
 func scopeList() []string {
 	var names []string
-	for _, scope := range api.Scopes() {
+	for _, scope := range apikeys.Scopes() {
 		names = append(names, string(scope))
 	}
 	return names

@@ -23,6 +23,7 @@ import (
 	"executor/api"
 	"executor/attempts"
 	"executor/commands"
+	"executor/internal/apikeys"
 	"executor/internal/egress"
 	"executor/internal/postgres"
 	"executor/upstreams"
@@ -91,7 +92,7 @@ type process struct {
 	resolver   attempts.Resolver // of upstreams' names; nil for the machine's
 	commands   *commands.Store
 	deployment *attempts.Deployment
-	keys       *api.KeyStore
+	keys       *apikeys.Store
 	api        *api.Server
 	guard      *egress.Guard    // nil without the role worker, as are sender and engine
 	sender     *attempts.Sender // nil without the role worker, as is engine
@@ -156,7 +157,7 @@ func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv
 			return err
 		}
 	}
-	p.keys = api.NewKeyStore(pool, p.log)
+	p.keys = apikeys.NewStore(pool, p.log)
 	p.api = api.NewServer(api.Config{
 		Commands: p.commands, Upstreams: ups, Reviews: p.doubts, Lookups: p.doubts, Notices: p.doubts, Reports: p.doubts,
 		Webhooks: p.hooks, Audit: api.NewAuditLog(pool), Keys: p.keys, Deployment: p.deployment, Health: &health{pool: pool}, Log: p.log,

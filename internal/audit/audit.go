@@ -51,6 +51,15 @@ type Recorded struct {
 	Hash                   []byte
 }
 
+// String is the entry in one line: what was done to what, by whom and why.
+func (r Recorded) String() string {
+	on := r.Subject
+	if r.Command != nil {
+		on = r.Command.String()
+	}
+	return fmt.Sprintf("%d %s %s by %s: %s", r.Number, r.Action, on, r.Actor, r.Reason)
+}
+
 // Record appends an entry in the transaction of the deed. It locks the tenant's
 // head until the transaction ends, which orders the entries: it comes last in
 // the transaction, after every other lock.

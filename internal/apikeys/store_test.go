@@ -1,4 +1,4 @@
-package api
+package apikeys
 
 import (
 	"bytes"
@@ -13,8 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"executor/internal/audit"
 	"executor/internal/testkit"
 )
+
+// ann is who makes and revokes keys.
+var ann = audit.By{Actor: "ann", Reason: "she left"}
 
 // testClock is a clock that a test moves.
 type testClock struct {
@@ -34,18 +38,18 @@ func (c *testClock) add(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-func newKeyStore(t *testing.T) (*KeyStore, *testClock) {
+func newStore(t *testing.T) (*Store, *testClock) {
 	t.Helper()
 	clock := &testClock{now: time.Now()}
-	s := NewKeyStore(testkit.Database(t), slog.New(slog.NewTextHandler(t.Output(), nil)))
+	s := NewStore(testkit.Database(t), slog.New(slog.NewTextHandler(t.Output(), nil)))
 	s.now = clock.Now
 	t.Cleanup(s.Close)
 	return s, clock
 }
 
 func TestCreateKey(t *testing.T) {
-	s, _ := newKeyStore(t)
-	key, secret, err := s.Create(t.Context(), "acme", "billing", []string{"commands:write", "commands:read", "commands:write"})
+	s, _ := newStore(t)
+	key, secret, err := s.Create(t.Context(), "acme", "billing", []string{"commands:write", "commands:read", "commands:write"}, ann)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,29 +80,29 @@ func TestCreateKey(t *testing.T) {
 }
 
 func TestCreateKeyRefuses(t *testing.T) {
-	s, _ := newKeyStore(t)
+	s, _ := newStore(t)
 	for _, tt := range []struct {
 		tenant, name string
 		scopes       []string
 	}{
-		{"", "a", []string{"admin"}}, {"t", "", []string{"admin"}}, {"t", "a\nb", []string{"admin"}}, {"t", "a", nil}, {"t", "a", []string{"root"}},
+		{"", "a", []string{"admin"}}, {audit.Deployment, "a", []string{"admin"}}, {"t", "", []string{"admin"}}, {"t", "a\nb", []string{"admin"}}, {"t", "a", nil}, {"t", "a", []string{"root"}},
 		{"t", strings.Repeat("x", 101), []string{"admin"}},
 	} {
-		if _, _, err := s.Create(t.Context(), tt.tenant, tt.name, tt.scopes); err == nil {
+		if _, _, err := s.Create(t.Context(), tt.tenant, tt.name, tt.scopes, ann); err == nil {
 			t.Errorf("%+v was created", tt)
 		}
 	}
 	create := func(tenant string) error {
-		_, _, err := s.Create(t.Context(), tenant, "same", []string{"admin"})
+		_, _, err := s.Create(t.Context(), tenant, "same", []string{"admin"}, ann)
 		return err
 	}
 	if err := errors.Join(create("a"), create("b")); err != nil {
 		t.Fatal(err)
 	}
-	if err := create("a"); !errors.Is(err, ErrKeyExists) {
+	if err := create("a"); !errors.Is(err, ErrExists) {
 		t.Errorf("the same name again: %v", err)
 	}
-	if _, err := s.Revoke(t.Context(), "a", "same"); err != nil {
+	if _, err := s.Revoke(t.Context(), "a", "same", ann); err != nil {
 		t.Fatal(err)
 	}
 	if err := create("a"); err != nil {
@@ -107,48 +111,48 @@ func TestCreateKeyRefuses(t *testing.T) {
 }
 
 func TestAuthenticateUnknown(t *testing.T) {
-	s, _ := newKeyStore(t)
-	for _, secret := range []string{"", "exk_", "exk_" + strings.Repeat("0", keyDigits), "abc_" + strings.Repeat("0", keyDigits), strings.Repeat("x", 10_000)} {
-		if _, err := s.Authenticate(t.Context(), secret); !errors.Is(err, ErrUnknownKey) {
+	s, _ := newStore(t)
+	for _, secret := range []string{"", "exk_", "exk_" + strings.Repeat("0", digits), "abc_" + strings.Repeat("0", digits), strings.Repeat("x", 10_000)} {
+		if _, err := s.Authenticate(t.Context(), secret); !errors.Is(err, ErrUnknown) {
 			t.Errorf("%.60q: %v", secret, err)
 		}
 	}
 }
 
 func TestRevokedKeyStopsWithinSeconds(t *testing.T) {
-	here, clock := newKeyStore(t)
-	elsewhere := NewKeyStore(here.pool, here.log)
+	here, clock := newStore(t)
+	elsewhere := NewStore(here.pool, here.log)
 	elsewhere.now = clock.Now
 	t.Cleanup(elsewhere.Close)
-	key, secret, err := here.Create(t.Context(), "t", "gone", []string{"admin"})
+	key, secret, err := here.Create(t.Context(), "t", "gone", []string{"admin"}, ann)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []*KeyStore{here, elsewhere} {
+	for _, s := range []*Store{here, elsewhere} {
 		if _, err := s.Authenticate(t.Context(), secret); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, which := range []string{"other", strings.ToUpper(key.Name)} {
-		if _, err := here.Revoke(t.Context(), "t", which); !errors.Is(err, ErrUnknownKey) {
+		if _, err := here.Revoke(t.Context(), "t", which, ann); !errors.Is(err, ErrUnknown) {
 			t.Errorf("revoking %q: %v", which, err)
 		}
 	}
-	if _, err := here.Revoke(t.Context(), "elsewhere", key.ID.String()); !errors.Is(err, ErrUnknownKey) {
+	if _, err := here.Revoke(t.Context(), "elsewhere", key.ID.String(), ann); !errors.Is(err, ErrUnknown) {
 		t.Errorf("another tenant revoked it: %v", err)
 	}
-	if revoked, err := here.Revoke(t.Context(), "t", key.ID.String()); err != nil || revoked.RevokedAt == nil {
+	if revoked, err := here.Revoke(t.Context(), "t", key.ID.String(), ann); err != nil || revoked.RevokedAt == nil {
 		t.Fatalf("%+v, %v", revoked, err)
 	}
-	if _, err := here.Authenticate(t.Context(), secret); !errors.Is(err, ErrUnknownKey) {
+	if _, err := here.Authenticate(t.Context(), secret); !errors.Is(err, ErrUnknown) {
 		t.Errorf("the revoking process still takes it: %v", err)
 	}
 	if _, err := elsewhere.Authenticate(t.Context(), secret); err != nil {
 		t.Errorf("remembered keys cost a query each: %v", err)
 	}
-	clock.add(keyFreshness)
-	if _, err := elsewhere.Authenticate(t.Context(), secret); !errors.Is(err, ErrUnknownKey) {
-		t.Errorf("another process still takes it after %s: %v", keyFreshness, err)
+	clock.add(freshness)
+	if _, err := elsewhere.Authenticate(t.Context(), secret); !errors.Is(err, ErrUnknown) {
+		t.Errorf("another process still takes it after %s: %v", freshness, err)
 	}
 	list, err := here.List(t.Context(), "t")
 	if err != nil || len(list) != 1 || list[0].RevokedAt == nil {
@@ -157,8 +161,8 @@ func TestRevokedKeyStopsWithinSeconds(t *testing.T) {
 }
 
 func TestKeysAreRememberedAndTheirUseNoted(t *testing.T) {
-	s, clock := newKeyStore(t)
-	_, secret, err := s.Create(t.Context(), "t", "used", []string{"commands:read"})
+	s, clock := newStore(t)
+	_, secret, err := s.Create(t.Context(), "t", "used", []string{"commands:read"}, ann)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +190,7 @@ func TestKeysAreRememberedAndTheirUseNoted(t *testing.T) {
 	if first == nil {
 		t.Fatal("its use was not noted")
 	}
-	clock.add(keyFreshness)
+	clock.add(freshness)
 	if _, err := s.Authenticate(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}
@@ -197,17 +201,17 @@ func TestKeysAreRememberedAndTheirUseNoted(t *testing.T) {
 	if _, err := s.Authenticate(t.Context(), secret); err != nil {
 		t.Error(err)
 	}
-	clock.add(keyFreshness)
-	if _, err := s.Authenticate(t.Context(), secret); err == nil || errors.Is(err, ErrUnknownKey) {
+	clock.add(freshness)
+	if _, err := s.Authenticate(t.Context(), secret); err == nil || errors.Is(err, ErrUnknown) {
 		t.Errorf("without the database an old memory gave %v", err)
 	}
 }
 
 func TestAuthenticateGivesUpWithItsCaller(t *testing.T) {
-	s, _ := newKeyStore(t)
+	s, _ := newStore(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Authenticate(ctx, "exk_"+strings.Repeat("0", keyDigits)); err == nil {
+	if _, err := s.Authenticate(ctx, "exk_"+strings.Repeat("0", digits)); err == nil {
 		t.Error("no error")
 	}
 }
