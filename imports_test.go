@@ -38,6 +38,7 @@ var apart = map[string][]string{
 	"internal/due":         {},
 	"internal/egress":      {},
 	"internal/groupcommit": {},
+	"internal/operators":   {"internal/audit", "internal/postgres"},
 	"internal/seal":        {},
 	"internal/simulator":   {},
 	"internal/testkit":     {"internal/postgres", "migrations"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"executor/internal/operators"
 	"executor/internal/testkit"
 	"executor/outcome"
 	"executor/reconcile"
@@ -58,6 +59,7 @@ func enums(t *testing.T) map[string]enum {
 		"webhook_endpoints.disabled_by": {list: constantsOf(t, "webhooks", "DisabledBy"), none: true},
 		"webhook_deliveries.state":      {list: constantsOf(t, "webhooks", "DeliveryState")},
 		"webhook_tries.failure":         {list: constantsOf(t, "webhooks", "Failure")},
+		"operator_roles.role":           {list: words(operators.Roles())},
 		"notices.state":                 {list: constantsOf(t, "reconcile", "NoticeState")},
 		"notices.effect":                {list: constantsOf(t, "reconcile", "NoticeEffect"), none: true},
 		"notices.named_by":              {list: constantsOf(t, "reconcile", "NamedBy"), none: true},

@@ -1,0 +1,90 @@
+package operators
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// MaxLink is how long a link works at most.
+const MaxLink = 7 * 24 * time.Hour
+
+// linkBatch is how many expired links making one clears away.
+const linkBatch = 100
+
+// ErrLink: a link that was used, has expired or never was.
+var ErrLink = errors.New("the link does not work: it was used already, or it is too old")
+
+// CreateLink makes a token that signs its operator in once, within ttl. Only its
+// hash is stored. Another password, Disable and EndSessions void it.
+func (s *Store) CreateLink(ctx context.Context, by By, id uuid.UUID, ttl time.Duration) (token string, err error) {
+	if ttl <= 0 || ttl > MaxLink {
+		return "", fmt.Errorf("%w: a link works for up to %s", ErrInvalid, MaxLink)
+	}
+	token = rand.Text()
+	_, err = s.change(ctx, by, id, func(ctx context.Context, tx pgx.Tx, o Operator) (deed, error) {
+		if err := by.selfOrAdmin(ctx, tx, o); err != nil {
+			return deed{}, err
+		}
+		if o.DisabledAt != nil {
+			return deed{}, fmt.Errorf("%w: %s is disabled: enable them first", ErrInvalid, o.Name)
+		}
+		if len(o.Roles) == 0 {
+			return deed{}, fmt.Errorf("%w: %s has no role in any tenant: give them one first", ErrInvalid, o.Name)
+		}
+		hash := sha256.Sum256([]byte(token))
+		_, err := tx.Exec(ctx, `
+			INSERT INTO operator_links (hash, operator_id, epoch, created_at, expires_at)
+			VALUES ($1, $2, $3, now(), now() + make_interval(secs => $4))`, hash[:], id, o.Epoch, ttl.Seconds())
+		if err != nil {
+			return deed{}, fmt.Errorf("make a link for operator %s: %w", id, err)
+		}
+		d := deed{action: "link", tenants: o.tenants(), after: map[string]string{"works_for": ttl.String()}}
+		return d, forgetLinks(ctx, tx)
+	})
+	if err != nil {
+		return "", err
+	}
+	return token, nil
+}
+
+func forgetLinks(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, `
+		DELETE FROM operator_links WHERE hash IN (
+			SELECT hash FROM operator_links WHERE expires_at < now() ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)`, linkBatch)
+	if err != nil {
+		return fmt.Errorf("clear expired links away: %w", err)
+	}
+	return nil
+}
+
+// UseLink gives the operator of a token, to the first who asks; ErrLink to others.
+func (s *Store) UseLink(ctx context.Context, token string) (Operator, error) {
+	hash := sha256.Sum256([]byte(token))
+	var o Operator
+	err := s.commit(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var id uuid.UUID
+		err := tx.QueryRow(ctx, `
+			DELETE FROM operator_links l USING operators o
+			WHERE l.hash = $1 AND l.expires_at > now() AND o.id = l.operator_id AND o.epoch = l.epoch AND `+mayEnter+`
+			RETURNING o.id`, hash[:]).Scan(&id)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return ErrLink
+		}
+		if err != nil {
+			return fmt.Errorf("use a link: %w", err)
+		}
+		o, err = readOne(ctx, tx, `o.id = $1`, id)
+		return err
+	})
+	if err != nil {
+		return Operator{}, err
+	}
+	return o, nil
+}
