@@ -156,6 +156,16 @@ func (e *Engine) heal(ctx context.Context) error {
 	})
 }
 
+// foldEvery bounds how many rows of differences a reader of the tallies adds up.
+const foldEvery = 2 * time.Second
+
+func (e *Engine) fold(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, dutyBound)
+	defer cancel()
+	_, err := e.commands.Fold(ctx)
+	return err
+}
+
 // repeat works a backlog off, batch by batch.
 func (e *Engine) repeat(ctx context.Context, batch func(context.Context) (int, error)) error {
 	for {

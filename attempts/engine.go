@@ -145,6 +145,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	e.loop(loops, "take over", e.lease.ttl/5, e.takeOver)
 	e.loop(loops, "close overdue", time.Second, e.closeOverdue)
 	e.loop(loops, "heal", 5*time.Second, e.heal)
+	e.loop(loops, "fold tallies", foldEvery, e.fold)
 	return nil
 }
 

@@ -99,6 +99,10 @@ func (s *Store) insert(ctx context.Context, tx pgx.Tx, list []*entry) (map[uuid.
 			SELECT id, tenant, method, path, headers, body, '`+string(outcome.BodyReplayable)+`', content_type, key_in, key_name,
 				wire_key, params, field_hashes, metadata, submitted_by
 			FROM input JOIN fresh USING (id)
+		), tallied AS (
+			INSERT INTO tally_deltas (tenant, upstream_id, at, what, n, stock)
+			SELECT tenant, upstream_id, date_trunc('minute', now()), '`+string(TallyAccepted)+`', count(*), count(*)
+			FROM input JOIN fresh USING (id) GROUP BY tenant, upstream_id
 		)
 		SELECT id, created_at, deadline, next_attempt_at FROM fresh`, insertColumns(list)...)
 	if err != nil {

@@ -3,85 +3,143 @@ package commands
 import (
 	"context"
 	"fmt"
-	"slices"
+	"time"
+
+	"github.com/google/uuid"
 
 	"executor/internal/postgres"
-	"executor/outcome"
 )
 
 const (
 	defaultPage = 50
 	// MaxPage bounds a page of a list.
 	MaxPage = 100
+	// ScanPage is a Scan that a page of a person's list can wait for.
+	ScanPage = 10000
 )
+
+// Page is a page of a list, newest first.
+type Page struct {
+	Commands []Command
+	Next     string   // cursor of the next page; "" at the end
+	Scanned  *Scanned // set where Filter.Scan ended the page before it was full
+}
+
+// Scanned is how far a page looked before it gave up for this time.
+type Scanned struct {
+	Commands int       // how many it looked at
+	Until    time.Time // the oldest of them was accepted then
+}
 
 // List reads a page of commands, newest first, and the cursor of the next page
 // ("" at the end). Pages are by key, not by offset: what is submitted meanwhile
 // neither repeats nor hides a line.
 func (s *Store) List(ctx context.Context, f Filter) ([]Command, string, error) {
-	limit := min(f.Limit, MaxPage)
-	if limit <= 0 {
-		limit = defaultPage
-	}
-	where, args, err := f.conditions()
-	if err != nil {
-		return nil, "", err
-	}
-	where += fmt.Sprintf(` ORDER BY c.created_at DESC, c.id DESC LIMIT %d`, limit+1)
-	list, err := s.read(ctx, where, args...)
-	if err != nil || len(list) <= limit {
-		return list, "", err
-	}
-	list = list[:limit]
-	return list, postgres.Cursor(list[limit-1].CreatedAt, list[limit-1].ID), nil
+	page, err := s.Page(ctx, f)
+	return page.Commands, page.Next, err
 }
 
-// conditions turns the filter into a WHERE with its arguments; nothing of the
-// filter enters the SQL text.
-func (f Filter) conditions() (string, []any, error) {
-	var w postgres.Where
-	w.And("c.tenant = ?", f.Tenant) // $1
-	if len(f.States) > 0 {
-		for _, state := range f.States {
-			if !slices.Contains(outcome.States(), outcome.State(state)) {
-				return "", nil, invalid("state", "unknown_state", "There is no state %q.", state)
-			}
+// Page is List that says how far it looked.
+func (s *Store) Page(ctx context.Context, f Filter) (Page, error) {
+	if err := f.check(); err != nil {
+		return Page{}, err
+	}
+	f, found, err := s.narrow(ctx, f)
+	switch {
+	case err != nil || found != nil && len(found) == 0:
+		return Page{}, err
+	case f.Scan > 0 && found == nil && f.Key == "":
+		return s.scan(ctx, f)
+	default:
+		return s.all(ctx, f, found)
+	}
+}
+
+func (f Filter) limit() int {
+	if f.Limit <= 0 {
+		return defaultPage
+	}
+	return min(f.Limit, MaxPage)
+}
+
+// all looks at every command that the filter's indexes give, or at the ids alone
+// where there are any.
+func (s *Store) all(ctx context.Context, f Filter, ids []uuid.UUID) (Page, error) {
+	w, err := f.indexed()
+	if err != nil {
+		return Page{}, err
+	}
+	if ids != nil {
+		w.And("c.id = ANY(?)", ids)
+	}
+	f.unindexed(w)
+	where, args := w.Build()
+	limit := f.limit()
+	list, err := s.read(ctx, fmt.Sprintf(`%s ORDER BY c.created_at DESC, c.id DESC LIMIT %d`, where, limit+1), args...)
+	if err != nil || len(list) <= limit {
+		return Page{Commands: list}, err
+	}
+	list = list[:limit]
+	return Page{Commands: list, Next: postgres.Cursor(list[limit-1].CreatedAt, list[limit-1].ID)}, nil
+}
+
+// scan looks at the newest commands that an index gives, so many and no more, and
+// takes of them what the filter asks for. All of it is one statement: where the page
+// ends and where the scan ends are seen in one snapshot, so that the next page takes
+// up exactly there.
+func (s *Store) scan(ctx context.Context, f Filter) (Page, error) {
+	indexed, err := f.indexed()
+	if err != nil {
+		return Page{}, err
+	}
+	limit := f.limit()
+	source, _ := indexed.Build()
+	f.unindexed(indexed)
+	all, args := indexed.Build()
+	rest := all[len(source):] // what the filter adds to the index's conditions
+	const newest = `ORDER BY c.created_at DESC, c.id DESC`
+	var (
+		ids  []uuid.UUID
+		at   *time.Time
+		last *uuid.UUID
+	)
+	err = s.pool.QueryRow(ctx, fmt.Sprintf(`
+		WITH page AS (
+			SELECT c.id, c.created_at FROM (SELECT c.* FROM commands c %[1]s %[2]s LIMIT %[3]d) c
+			WHERE true%[4]s %[2]s LIMIT %[5]d
+		)
+		SELECT ARRAY(SELECT c.id FROM page c %[2]s), last.created_at, last.id
+		FROM (SELECT count(*) AS n FROM page) found
+		LEFT JOIN (
+			SELECT c.created_at, c.id FROM commands c %[1]s AND (SELECT count(*) FROM page) < %[5]d %[2]s OFFSET %[3]d - 1 LIMIT 1
+		) last ON true`, source, newest, f.Scan, rest, limit+1), args...).Scan(&ids, &at, &last)
+	if err != nil {
+		return Page{}, unavailable("scan commands", err)
+	}
+	return s.scanned(ctx, f, ids, at, last)
+}
+
+// scanned reads the commands of a page that was found.
+func (s *Store) scanned(ctx context.Context, f Filter, ids []uuid.UUID, at *time.Time, last *uuid.UUID) (Page, error) {
+	limit := f.limit()
+	full := len(ids) > limit
+	if full {
+		ids = ids[:limit]
+	}
+	var page Page
+	if len(ids) > 0 {
+		var err error
+		page.Commands, err = s.read(ctx, `WHERE c.tenant = $1 AND c.id = ANY($2) ORDER BY c.created_at DESC, c.id DESC`, f.Tenant, ids)
+		if err != nil {
+			return Page{}, err
 		}
-		w.And("c.state = ANY(?)", f.States)
-		if len(f.States) == 1 && f.States[0] == string(outcome.StateUnresolved) {
-			w.And("c.phase IS NOT NULL") // lets the planner see the partial index
-		}
 	}
-	if f.Upstream != "" {
-		w.And("c.upstream_id = (SELECT id FROM upstreams WHERE tenant = $1 AND name = ?)", f.Upstream)
+	switch {
+	case full:
+		end := page.Commands[len(page.Commands)-1]
+		page.Next = postgres.Cursor(end.CreatedAt, end.ID)
+	case last != nil:
+		page.Next, page.Scanned = postgres.Cursor(*at, *last), &Scanned{Commands: f.Scan, Until: *at}
 	}
-	if f.Operation != "" {
-		w.And("c.operation = ?", f.Operation)
-	}
-	if f.Key != "" {
-		w.And("c.idempotency_key = ?", f.Key)
-	}
-	if f.Reference != "" {
-		w.And(`c.id IN (
-			SELECT command_id FROM attempts WHERE tenant = $1 AND reference = ? AND reference <> ''
-			UNION SELECT command_id FROM findings WHERE tenant = $1 AND reference = ? AND reference <> '')`, f.Reference, f.Reference)
-	}
-	if len(f.Metadata) > 0 {
-		w.And("r.metadata <> '{}'::jsonb AND r.metadata @> ?::jsonb", encodeJSON(f.Metadata))
-	}
-	if f.CreatedAfter != nil {
-		w.And("c.created_at > ?", *f.CreatedAfter)
-	}
-	if f.CreatedBefore != nil {
-		w.And("c.created_at < ?", *f.CreatedBefore)
-	}
-	if f.Cursor != "" {
-		at, id, ok := postgres.ParseCursor(f.Cursor)
-		if !ok {
-			return "", nil, ErrBadCursor
-		}
-		w.And("(c.created_at, c.id) < (?, ?)", at, id)
-	}
-	sql, args := w.Build()
-	return sql, args, nil
+	return page, nil
 }

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -57,8 +58,8 @@ type Moved struct {
 
 // Move is the only writer of a command's state. It refuses a transition that
 // the table does not hold, and a row that is not as it was read; it writes the
-// outcome's event, has it announced and enqueues what the new state waits for,
-// all in the caller's transaction. After the commit the caller passes what was
+// outcome's event, counts it, has it announced and enqueues what the new state waits
+// for, all in the caller's transaction. After the commit the caller passes what was
 // moved to Changed.
 func (s *Store) Move(ctx context.Context, tx Tx, moves []Move) ([]Moved, error) {
 	if len(moves) == 0 {
@@ -79,6 +80,10 @@ func (s *Store) Move(ctx context.Context, tx Tx, moves []Move) ([]Moved, error) 
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, `
+		WITH tallied AS (
+			INSERT INTO tally_deltas (tenant, upstream_id, at, what, n, stock)
+			SELECT * FROM unnest($16::text[], $17::bigint[], $18::timestamptz[], $19::text[], $20::int[], $21::int[])
+		)
 		UPDATE commands c SET
 			state = m.state,
 			version = c.version + 1,
@@ -99,7 +104,7 @@ func (s *Store) Move(ctx context.Context, tx Tx, moves []Move) ([]Moved, error) 
 			AS m(id, from_state, version, state, attempts, next_attempt_at, wait_for, blocked_until, outcome, phase, at, sequence, resend, deadline, job_id)
 		WHERE c.id = m.id AND c.state = m.from_state AND c.version = m.version
 		RETURNING c.id, EXISTS (SELECT FROM findings f WHERE f.command_id = c.id AND f.effect = 'kept' AND f.finding <> '')`,
-		append(moveColumns(moves), jobs)...)
+		slices.Concat(moveColumns(moves), []any{jobs}, tallyColumns(tallyOf(moves)))...)
 	if err != nil {
 		return nil, fmt.Errorf("move commands: %w", err)
 	}

@@ -52,21 +52,6 @@ type Preview struct {
 	Existing       *Command // the key is already bound
 }
 
-// Filter selects commands of one tenant, newest first.
-type Filter struct {
-	Tenant        string
-	States        []string
-	Upstream      string
-	Operation     string
-	Key           string
-	Reference     string
-	Metadata      map[string]string
-	CreatedAfter  *time.Time
-	CreatedBefore *time.Time
-	Cursor        string
-	Limit         int // 0 is 50; at most MaxPage
-}
-
 // CancelResult says what a cancel achieved.
 type CancelResult string
 
