@@ -32,6 +32,14 @@ const (
 	ActionKeyCreate = "key.create"
 	ActionKeyRevoke = "key.revoke"
 
+	ActionOperatorCreate      = "operator.create"
+	ActionOperatorRole        = "operator.role"
+	ActionOperatorDisable     = "operator.disable"
+	ActionOperatorEnable      = "operator.enable"
+	ActionOperatorPassword    = "operator.password"
+	ActionOperatorLink        = "operator.link"
+	ActionOperatorEndSessions = "operator.end_sessions"
+
 	// In the chain of the deployment.
 	ActionDeploymentFreeze = "deployment.freeze"
 	ActionDeploymentResume = "deployment.resume"
@@ -48,6 +56,8 @@ func Actions() []string {
 		ActionWebhookCreate, ActionWebhookUpdate, ActionWebhookDelete, ActionWebhookDisable, ActionWebhookRotateSecret,
 		ActionWebhookRedeliver, ActionWebhookRedeliverRange, ActionWebhookTest,
 		ActionKeyCreate, ActionKeyRevoke,
+		ActionOperatorCreate, ActionOperatorRole, ActionOperatorDisable, ActionOperatorEnable, ActionOperatorPassword,
+		ActionOperatorLink, ActionOperatorEndSessions,
 		ActionDeploymentFreeze, ActionDeploymentResume, ActionDeploymentAdopt,
 	}
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"executor/internal/audit"
 )
 
 // New is an operator to be.
@@ -38,7 +40,7 @@ func (s *Store) Create(ctx context.Context, by By, n New) (Operator, error) {
 		if o, err = readOne(ctx, tx, `o.id = $1`, id); err != nil {
 			return err
 		}
-		return by.note(ctx, tx, deed{action: "create", tenants: []string{n.Tenant}, after: roleOf(n.Role)}, o)
+		return by.note(ctx, tx, deed{action: audit.ActionOperatorCreate, tenants: []string{n.Tenant}, after: roleOf(n.Role)}, o)
 	})
 	if err != nil {
 		return Operator{}, err
@@ -69,7 +71,7 @@ func (s *Store) checkNew(ctx context.Context, n New) (hash *string, err error) {
 }
 
 func checkGrant(tenant string, role Role) error {
-	if tenant == "" {
+	if tenant == "" || tenant == audit.Deployment {
 		return fmt.Errorf("%w: a role needs a tenant", ErrInvalid)
 	}
 	if _, err := ParseRole(string(role)); err != nil {
@@ -126,7 +128,7 @@ func (s *Store) SetRole(ctx context.Context, by By, id uuid.UUID, tenant string,
 		if err := keepsAdmin(ctx, tx, o, tenant); err != nil {
 			return deed{}, err
 		}
-		d := deed{action: "role", tenants: []string{tenant}, before: roleOf(was), after: roleOf(role)}
+		d := deed{action: audit.ActionOperatorRole, tenants: []string{tenant}, before: roleOf(was), after: roleOf(role)}
 		return d, grant(ctx, tx, id, tenant, role)
 	})
 }
@@ -148,7 +150,7 @@ func (s *Store) RemoveRole(ctx context.Context, by By, id uuid.UUID, tenant stri
 		if _, err := tx.Exec(ctx, `DELETE FROM operator_roles WHERE operator_id = $1 AND tenant = $2`, id, tenant); err != nil {
 			return deed{}, fmt.Errorf("take the role of operator %s: %w", id, err)
 		}
-		return deed{action: "role", tenants: []string{tenant}, before: roleOf(was)}, nil
+		return deed{action: audit.ActionOperatorRole, tenants: []string{tenant}, before: roleOf(was)}, nil
 	})
 }
 
@@ -175,7 +177,7 @@ func (s *Store) Disable(ctx context.Context, by By, id uuid.UUID) (Operator, err
 		if _, err := tx.Exec(ctx, `UPDATE operators SET disabled_at = now(), epoch = epoch + 1 WHERE id = $1`, id); err != nil {
 			return deed{}, fmt.Errorf("disable operator %s: %w", id, err)
 		}
-		return deed{action: "disable", tenants: o.tenants(), before: disabled(false), after: disabled(true)}, nil
+		return deed{action: audit.ActionOperatorDisable, tenants: o.tenants(), before: disabled(false), after: disabled(true)}, nil
 	})
 }
 
@@ -188,14 +190,14 @@ func (s *Store) Enable(ctx context.Context, by By, id uuid.UUID) (Operator, erro
 		if _, err := tx.Exec(ctx, `UPDATE operators SET disabled_at = NULL WHERE id = $1`, id); err != nil {
 			return deed{}, fmt.Errorf("enable operator %s: %w", id, err)
 		}
-		return deed{action: "enable", tenants: o.tenants(), before: disabled(true), after: disabled(false)}, nil
+		return deed{action: audit.ActionOperatorEnable, tenants: o.tenants(), before: disabled(true), after: disabled(false)}, nil
 	})
 }
 
 func disabled(yes bool) any { return map[string]bool{"disabled": yes} }
 
 // SetPassword gives an operator another password, and ends all their sessions and
-// links. Who changes their own goes on under a new session, which
+// links, and the wait after failed sign-ins. Who changes their own goes on under a new session, which
 // Sessions.Start begins with the returned Operator.
 func (s *Store) SetPassword(ctx context.Context, by By, id uuid.UUID, password string) (Operator, error) {
 	o, err := s.Get(ctx, id)
@@ -216,7 +218,10 @@ func (s *Store) SetPassword(ctx context.Context, by By, id uuid.UUID, password s
 		if _, err := tx.Exec(ctx, `UPDATE operators SET password_hash = $2, epoch = epoch + 1 WHERE id = $1`, id, hash); err != nil {
 			return deed{}, fmt.Errorf("set the password of operator %s: %w", id, err)
 		}
-		return deed{action: "password", tenants: o.tenants()}, nil
+		if _, err := tx.Exec(ctx, forgive, hashOfName(o.Name)); err != nil {
+			return deed{}, fmt.Errorf("forgive failed sign-ins: %w", err)
+		}
+		return deed{action: audit.ActionOperatorPassword, tenants: o.tenants()}, nil
 	})
 }
 
@@ -229,7 +234,7 @@ func (s *Store) EndSessions(ctx context.Context, by By, id uuid.UUID) (Operator,
 		if _, err := tx.Exec(ctx, `UPDATE operators SET epoch = epoch + 1 WHERE id = $1`, id); err != nil {
 			return deed{}, fmt.Errorf("end the sessions of operator %s: %w", id, err)
 		}
-		return deed{action: "sessions_end", tenants: o.tenants()}, nil
+		return deed{action: audit.ActionOperatorEndSessions, tenants: o.tenants()}, nil
 	})
 }
 

@@ -2,8 +2,8 @@ package operators
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/google/uuid"
@@ -16,8 +16,7 @@ import (
 type By struct {
 	Actor    string    // as the audit names them
 	Operator uuid.UUID // the operator who does it; zero: who has the database, and may do everything
-	Tenant   string    // the one whose dashboard it is done in; its audit has the deed in any case
-	Reason   string
+	Reason   string    // "" where none was asked for
 }
 
 // lockRights orders the changes of rights one after the other, so that what one
@@ -59,21 +58,21 @@ func (s *Store) change(ctx context.Context, by By, id uuid.UUID, do func(ctx con
 // deed is what is noted of a change; without an action nothing was changed.
 type deed struct {
 	action        string
-	tenants       []string // whose audits have it
+	tenants       []string // those that it takes effect in; their audits have it, or the deployment's if there are none
 	before, after any
 }
 
 // note writes a deed into the audits of the tenants it takes effect in, as the last
 // step of its transaction. The order keeps two of them from waiting for each other.
 func (b By) note(ctx context.Context, tx pgx.Tx, d deed, o Operator) error {
-	tenants := map[string]bool{b.Tenant: true}
-	for _, tenant := range d.tenants {
-		tenants[tenant] = true
+	tenants := slices.Sorted(slices.Values(d.tenants))
+	if len(tenants) == 0 {
+		tenants = []string{audit.Deployment}
 	}
-	for _, tenant := range slices.Sorted(maps.Keys(tenants)) {
+	for _, tenant := range tenants {
 		err := audit.Record(ctx, tx, audit.Entry{
-			Tenant: tenant, Actor: b.Actor, Action: "operator." + d.action, Subject: "operator " + o.Name,
-			Reason: b.Reason, Before: d.before, After: d.after,
+			Tenant: tenant, Actor: b.Actor, Action: d.action, Subject: o.Name,
+			Reason: b.Reason, Before: d.before, After: d.after, Details: map[string]any{"id": o.ID},
 		})
 		if err != nil {
 			return err
@@ -88,7 +87,7 @@ func (b By) adminIn(ctx context.Context, q querier, tenant string) error {
 		return nil
 	}
 	asks, err := readOne(ctx, q, `o.id = $1`, b.Operator)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrUnknown) {
 		return err
 	}
 	if !asks.Role(tenant).Allows(RoleAdmin) {
@@ -104,12 +103,13 @@ func (b By) adminOf(ctx context.Context, q querier, o Operator) error {
 	if b.Operator == uuid.Nil {
 		return nil
 	}
-	if err := b.adminIn(ctx, q, b.Tenant); err != nil {
-		return err
-	}
 	for _, g := range o.Roles {
-		if err := b.adminIn(ctx, q, g.Tenant); err != nil {
+		err := b.adminIn(ctx, q, g.Tenant)
+		if errors.Is(err, ErrForbidden) {
 			return fmt.Errorf("%w: %s has a role in a tenant that you are no admin of", ErrForbidden, o.Name)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if len(o.Roles) == 0 {

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"executor/internal/audit"
 )
 
 // MaxLink is how long a link works at most.
@@ -45,7 +47,7 @@ func (s *Store) CreateLink(ctx context.Context, by By, id uuid.UUID, ttl time.Du
 		if err != nil {
 			return deed{}, fmt.Errorf("make a link for operator %s: %w", id, err)
 		}
-		d := deed{action: "link", tenants: o.tenants(), after: map[string]string{"works_for": ttl.String()}}
+		d := deed{action: audit.ActionOperatorLink, tenants: o.tenants(), after: map[string]string{"works_for": ttl.String()}}
 		return d, forgetLinks(ctx, tx)
 	})
 	if err != nil {

@@ -20,8 +20,8 @@ func cheap() *argon2id.Params {
 	return &argon2id.Params{Memory: 8, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 }
 
-// owner is whoever has the database.
-var root = By{Actor: "root", Tenant: tenant}
+// root is whoever has the database.
+var root = By{Actor: "root"}
 
 // rig is a store on a database of the test's own.
 type rig struct {
@@ -53,7 +53,7 @@ func (r *rig) add(name string, role Role) Operator {
 }
 
 // as is By of an operator.
-func as(o Operator) By { return By{Actor: o.Name, Operator: o.ID, Tenant: tenant} }
+func as(o Operator) By { return By{Actor: o.Name, Operator: o.ID} }
 
 func TestSignInAndSession(t *testing.T) {
 	r := newRig(t)

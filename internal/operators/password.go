@@ -91,7 +91,8 @@ func (h *hasher) hash(ctx context.Context, password string) (string, error) {
 }
 
 // matches compares a password with a hash; without one it takes as long and says
-// no. outdated tells that the hash was made with other parameters than today's.
+// no. (A wrong password for a hash of other parameters takes as long as those do,
+// until its operator signs in next.) outdated tells that the hash was made with other parameters than today's.
 func (h *hasher) matches(ctx context.Context, password string, hash *string) (ok, outdated bool, err error) {
 	free, err := h.slot(ctx)
 	if err != nil {

@@ -83,8 +83,8 @@ func shortened(s string, limit int) string {
 }
 
 // CommitCtx writes a session. One that was ended meanwhile stays so, and one whose
-// operator was disabled or got another password does not begin. What has not
-// changed is written once a minute at most.
+// operator was disabled or got another password does not begin. Of one that has not
+// changed a later expiry is written, once a minute at most.
 func (s *Sessions) CommitCtx(ctx context.Context, token string, data []byte, expiry time.Time) error {
 	o, err := ownerOf(data)
 	if err != nil {
@@ -93,11 +93,12 @@ func (s *Sessions) CommitCtx(ctx context.Context, token string, data []byte, exp
 	batch := &pgx.Batch{}
 	batch.Queue(`
 		INSERT INTO operator_sessions AS s (token, operator_id, epoch, created_at, last_seen_at, address, user_agent, expires_at, data)
-		SELECT $1, o.id, o.epoch, now(), now(), $4, $5, $6, $7 FROM operators o
-		WHERE o.id = $2 AND o.epoch = $3 AND o.disabled_at IS NULL
+		SELECT $1, o.id, o.epoch, now(), now(), $4, $5, $6::timestamptz, $7::bytea FROM operators o
+		WHERE o.id = $2 AND o.epoch = $3 AND o.disabled_at IS NULL AND NOT EXISTS (
+			SELECT FROM operator_sessions kept
+			WHERE kept.token = $1 AND kept.data = $7 AND kept.expires_at > $6 - make_interval(secs => $8) AND kept.expires_at <= $6)
 		ON CONFLICT (token) DO UPDATE SET last_seen_at = now(), expires_at = excluded.expires_at, data = excluded.data
-		WHERE s.ended_at IS NULL AND s.operator_id = excluded.operator_id
-		  AND (s.data <> excluded.data OR s.last_seen_at <= now() - make_interval(secs => $8))`,
+		WHERE s.ended_at IS NULL AND s.operator_id = excluded.operator_id`,
 		token, o.operator, o.epoch, o.address, o.userAgent, expiry, data, sessionTouch.Seconds())
 	batch.Queue(`
 		DELETE FROM operator_sessions WHERE token IN (

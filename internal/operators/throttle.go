@@ -25,11 +25,12 @@ const (
 	crowdWait    = 5 * time.Second
 )
 
-// WaitError: too many sign-ins failed; the next is looked at after the wait.
+// WaitError: too many sign-ins failed, or are under way. The next is looked at after
+// the wait.
 type WaitError struct{ Wait time.Duration }
 
 func (e *WaitError) Error() string {
-	return fmt.Sprintf("too many failed sign-ins: wait %s and try again", e.Wait)
+	return fmt.Sprintf("too many sign-ins: wait %s and try again", e.Wait)
 }
 
 // waitAfter is the wait that the so-manieth failure brings.
@@ -53,8 +54,10 @@ func subjectsOf(name, address string) []subject {
 	if address != "" {
 		list = append(list, subject{hashOf("address", networkOf(address)), addressLimit})
 	}
-	return append(list, subject{hashOf("name", strings.ToLower(name)), nameLimit})
+	return append(list, subject{hashOfName(name), nameLimit})
 }
+
+func hashOfName(name string) []byte { return hashOf("name", strings.ToLower(name)) }
 
 func hashOf(kind, text string) []byte {
 	sum := sha256.Sum256([]byte(kind + "\x00" + text))
@@ -137,7 +140,7 @@ func takeBack(ctx context.Context, tx pgx.Tx, tallies []tally) error {
 				blocked_until = CASE WHEN failures = $2 OR failures <= $3 THEN now() ELSE blocked_until END
 			WHERE subject = $1 AND failures > 0`, []any{t.subject.hash, t.failures, t.subject.limit}
 		if t.subject.limit == nameLimit {
-			sql, args = `DELETE FROM sign_in_failures WHERE subject = $1`, args[:1]
+			sql, args = forgive, args[:1]
 		}
 		if _, err := tx.Exec(ctx, sql, args...); err != nil {
 			return fmt.Errorf("take a failed sign-in back: %w", err)
@@ -145,6 +148,8 @@ func takeBack(ctx context.Context, tx pgx.Tx, tallies []tally) error {
 	}
 	return nil
 }
+
+const forgive = `DELETE FROM sign_in_failures WHERE subject = $1`
 
 // forget clears away what no longer counts. It is a transaction of its own, so that
 // it holds nothing that a sign-in waits for.
