@@ -25,9 +25,10 @@ import (
 const (
 	roleAPI    = "api"    // the REST API
 	roleWorker = "worker" // attempts, leases, recovery
+	roleWeb    = "web"    // the dashboard
 )
 
-func knownRoles() []string { return []string{roleAPI, roleWorker} }
+func knownRoles() []string { return []string{roleAPI, roleWorker, roleWeb} }
 
 // Config is everything a serving process is told from outside, by flags or by
 // EXECUTOR_* variables. Validate holds the relations between its members.
@@ -36,7 +37,7 @@ type Config struct {
 	DeploymentID string // which deployment this process believes to serve
 	Instance     string // name of this process, in leases, attempts and logs
 
-	Listen        string // API and health
+	Listen        string // API, dashboard and health
 	MetricsListen string // Prometheus; "" = no such listener
 	Roles         []string
 	SecretsDir    string // where file: references of profiles point to; "" = none allowed
@@ -99,7 +100,7 @@ func (c *Config) addServeFlags(flags *pflag.FlagSet) {
 	c.addDatabaseFlags(flags)
 	c.addDeploymentFlag(flags)
 	flags.StringVar(&c.Instance, "instance", c.Instance, "name of this process in leases and logs (default host name and a random part)")
-	flags.StringVar(&c.Listen, "listen", c.Listen, "address of the API and the health calls")
+	flags.StringVar(&c.Listen, "listen", c.Listen, "address of the API, the dashboard and the health calls")
 	flags.StringVar(&c.MetricsListen, "metrics-listen", c.MetricsListen, "address of the Prometheus metrics; empty = none")
 	flags.StringSliceVar(&c.Roles, "roles", c.Roles, "what this process does: "+strings.Join(knownRoles(), ", "))
 	flags.StringVar(&c.SecretsDir, "secrets-dir", c.SecretsDir, "folder of the secrets that profiles name as file:NAME")

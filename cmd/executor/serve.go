@@ -27,15 +27,16 @@ import (
 	"executor/internal/egress"
 	"executor/internal/postgres"
 	"executor/upstreams"
+	"executor/web"
 )
 
 func newServeCommand(getenv func(string) string) *cobra.Command {
 	config := defaultConfig()
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve the API and work on commands",
-		Long: `Serve answers the REST API and works on commands until it is told to stop. Any number
-of processes may share one database, each with the roles it is given.
+		Short: "Serve the API and the dashboard, and work on commands",
+		Long: `Serve answers the REST API, shows the dashboard and works on commands until it is told to
+stop. Any number of processes may share one database, each with the roles it is given.
 
 SIGTERM or SIGINT drains: /readyz fails, nothing new is taken, attempts on the wire
 finish within the drain bound, the rest is handed to the other processes. A second
@@ -94,6 +95,7 @@ type process struct {
 	deployment *attempts.Deployment
 	keys       *apikeys.Store
 	api        *api.Server
+	web        *web.Server      // nil without the role web
 	guard      *egress.Guard    // nil without the role worker, as are sender and engine
 	sender     *attempts.Sender // nil without the role worker, as is engine
 	engine     *attempts.Engine
@@ -126,7 +128,7 @@ func (p *process) open(ctx context.Context, getenv func(string) string, pool *pg
 	if err := p.wire(pool, registry, getenv); err != nil {
 		return err
 	}
-	p.router = route(p.api, registry, p.config)
+	p.router = p.route(registry)
 	p.metrics = metricsHandler(registry)
 	if err := p.listen(); err != nil {
 		p.close()
@@ -162,6 +164,9 @@ func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv
 		Commands: p.commands, Upstreams: ups, Reviews: p.doubts, Lookups: p.doubts, Notices: p.doubts, Reports: p.doubts,
 		Webhooks: p.hooks, Audit: api.NewAuditLog(pool), Keys: p.keys, Deployment: p.deployment, Health: &health{pool: pool}, Log: p.log,
 	})
+	if p.config.has(roleWeb) {
+		return p.wireWeb(pool, ups)
+	}
 	return nil
 }
 
@@ -189,18 +194,29 @@ func (p *process) wireWorker(pool *pgxpool.Pool, ups *upstreams.Store, registry 
 	return nil
 }
 
-// route puts what every request passes before the API. A process without the
-// role api answers the health calls alone.
-func route(server *api.Server, registry *prometheus.Registry, config Config) http.Handler {
+// route puts what every request passes before the API and the dashboard. A
+// process without the role api answers the health calls alone.
+func (p *process) route(registry *prometheus.Registry) http.Handler {
 	r := chi.NewRouter()
 	r.Use(instrument(registry))
-	if config.has(roleAPI) {
-		r.Mount("/", server.Routes())
-	} else {
-		r.Mount("/", server.HealthRoutes("This process answers health calls only: its role is "+strings.Join(config.Roles, ",")+"."))
+	calls := p.api.HealthRoutes("This process does not serve the API: its role is " + strings.Join(p.config.Roles, ",") + ".")
+	if p.config.has(roleAPI) {
+		calls = p.api.Routes()
 	}
+	if p.web == nil {
+		r.Mount("/", calls)
+		return r
+	}
+	for _, path := range apiPaths {
+		r.Handle(path, calls)
+	}
+	r.Mount("/", p.web.Routes())
 	return r
 }
+
+// apiPaths are those that the API keeps to itself where the dashboard is served
+// too.
+var apiPaths = []string{"/v1/*", "/openapi.json", "/problems/*", "/livez", "/healthz", "/readyz"}
 
 // listen opens the listeners; nothing is answered yet.
 func (p *process) listen() (err error) {
@@ -208,6 +224,9 @@ func (p *process) listen() (err error) {
 		return err
 	}
 	p.front.server.RegisterOnShutdown(p.api.Drain)
+	if p.web != nil {
+		p.front.server.RegisterOnShutdown(p.web.Drain)
+	}
 	if p.config.MetricsListen != "" {
 		p.back, err = listen("metrics", "EXECUTOR_METRICS_LISTEN", p.config.MetricsListen, p.log)
 	}

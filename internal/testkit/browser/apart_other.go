@@ -1,7 +1,0 @@
-//go:build !unix
-
-package browser
-
-import "os/exec"
-
-func apart(*exec.Cmd) {}

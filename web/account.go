@@ -1,0 +1,3 @@
+package web
+
+func accountRoutes() []route { return nil }

@@ -1,0 +1,3 @@
+package web
+
+func deploymentRoutes() []route { return nil }

@@ -1,0 +1,3 @@
+package web
+
+func keyRoutes() []route { return nil }

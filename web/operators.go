@@ -1,0 +1,3 @@
+package web
+
+func operatorRoutes() []route { return nil }

@@ -1,0 +1,3 @@
+package web
+
+func upstreamRoutes() []route { return nil }

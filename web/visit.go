@@ -1,0 +1,147 @@
+package web
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"executor/internal/operators"
+)
+
+// visit is one request: who asks, for which tenant, and how it is answered.
+type visit struct {
+	server   *Server
+	w        http.ResponseWriter
+	r        *http.Request
+	operator operators.Operator // zero before a sign-in
+	role     operators.Role     // in the tenant; "" before a sign-in
+	tenant   string
+	session  uuid.UUID
+}
+
+// What a session carries besides its operator.
+const (
+	sessionTenant = "tenant"
+	sessionNotice = "notice"
+	sessionTone   = "notice_tone"
+	sessionSecret = "secret" // shown once, on the next page
+)
+
+// open finds out who asks. A session whose operator lost the right to be here is
+// none.
+func (v *visit) open() error {
+	ctx, cookies := v.r.Context(), v.server.cookies
+	if cookies.GetString(ctx, operators.KeyOperator) == "" {
+		return nil
+	}
+	access, err := v.server.sessions.Authorize(ctx, cookies.Token(ctx), cookies.GetString(ctx, sessionTenant))
+	switch {
+	case errors.Is(err, operators.ErrNoRole) && len(access.Operator.Roles) > 0: // not any more in that tenant
+		access.Tenant, access.Role = access.Operator.Roles[0].Tenant, access.Operator.Roles[0].Role
+	case errors.Is(err, operators.ErrNoRole), errors.Is(err, operators.ErrSignedOut):
+		return cookies.Destroy(ctx)
+	case err != nil:
+		return err
+	}
+	v.session, v.operator, v.role, v.tenant = access.Session, access.Operator, access.Role, access.Tenant
+	return nil
+}
+
+// signedIn reports whether somebody stands behind the request.
+func (v *visit) signedIn() bool { return v.role != "" }
+
+// admit refuses who may not use the route. Who is not signed in is led to the
+// sign-in and back.
+func (v *visit) admit(route route) error {
+	switch {
+	case route.role == "":
+		return nil
+	case !v.signedIn():
+		return errSignIn
+	case !v.role.Allows(route.role):
+		return forbidden(route.role)
+	case v.r.Method == http.MethodPost && !v.isUpload():
+		v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
+		return v.parseForm()
+	default:
+		return nil
+	}
+}
+
+func (v *visit) isUpload() bool {
+	return strings.HasPrefix(v.r.Header.Get("Content-Type"), "multipart/form-data")
+}
+
+// parseForm refuses what no browser sends.
+func (v *visit) parseForm() error {
+	if err := v.r.ParseForm(); err != nil {
+		return badRequest("The form could not be read. Go back and send it again.")
+	}
+	return nil
+}
+
+// id is the {id} of the address.
+func (v *visit) id() (uuid.UUID, error) {
+	id, err := uuid.Parse(chi.URLParam(v.r, "id"))
+	if err != nil {
+		return uuid.Nil, notFound("This is not the id of anything: " + chi.URLParam(v.r, "id"))
+	}
+	return id, nil
+}
+
+// param is a part of the address, decoded.
+func (v *visit) param(name string) string {
+	text := chi.URLParam(v.r, name)
+	if decoded, err := url.PathUnescape(text); err == nil {
+		return decoded
+	}
+	return text
+}
+
+// query is a value of the address's query.
+func (v *visit) query(name string) string { return strings.TrimSpace(v.r.URL.Query().Get(name)) }
+
+// form is a value of the form that was sent.
+func (v *visit) form(name string) string { return strings.TrimSpace(v.r.PostFormValue(name)) }
+
+// actor is who the audit names.
+func (v *visit) actor() string { return v.operator.Name }
+
+// address is where the request comes from, for the list of sessions and the
+// throttle of sign-ins.
+func (v *visit) address() string {
+	host, _, err := net.SplitHostPort(v.r.RemoteAddr)
+	if err != nil {
+		return v.r.RemoteAddr
+	}
+	return host
+}
+
+// may reports whether the visitor may do what takes the role.
+func (v *visit) may(role operators.Role) bool { return v.signedIn() && v.role.Allows(role) }
+
+// tell has the next page show a line. tone is good, bad, doubt or busy.
+func (v *visit) tell(tone, text string) {
+	v.server.cookies.Put(v.r.Context(), sessionNotice, text)
+	v.server.cookies.Put(v.r.Context(), sessionTone, tone)
+}
+
+// redirect leads on after an action (RFC 9110, 15.4.4). Only paths of our own.
+func (v *visit) redirect(path string) error {
+	http.Redirect(v.w, v.r, localPath(path), http.StatusSeeOther)
+	return nil
+}
+
+// localPath is the path if it stays on this host, else the home page.
+func localPath(path string) string {
+	u, err := url.Parse(path)
+	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, "\\\r\n\t") {
+		return "/"
+	}
+	return path
+}

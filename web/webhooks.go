@@ -1,0 +1,3 @@
+package web
+
+func webhookRoutes() []route { return nil }
