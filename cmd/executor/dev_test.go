@@ -13,6 +13,7 @@ import (
 
 	"executor/client"
 	"executor/examples"
+	"executor/internal/testkit/scratch"
 	"executor/upstreams"
 )
 
@@ -20,7 +21,7 @@ import (
 // may be another than the test's.
 func openFolder(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "executor-dev-test-")
+	dir, err := scratch.Dir("executor-dev-test-")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"executor/internal/testkit/scratch"
 )
 
 // childEnv makes the test binary start a server in the directory it names, and
@@ -45,7 +47,7 @@ func child(dir string) {
 // testing.TB are closed to it.
 func serverDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "executor-postgres-")
+	dir, err := scratch.Dir("executor-postgres-")
 	if err != nil {
 		t.Fatal(err)
 	}

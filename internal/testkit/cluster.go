@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"executor/internal/postgres"
+	"executor/internal/testkit/scratch"
 )
 
 // Server is a PostgreSQL of one test's own, to be stopped and started while
@@ -26,7 +27,7 @@ type Server struct {
 // Cluster starts a server that is gone after the test.
 func Cluster(t testing.TB) *Server {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "executor-cluster-")
+	dir, err := scratch.Dir("executor-cluster-")
 	if err != nil {
 		t.Fatal(err)
 	}

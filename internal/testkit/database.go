@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"executor/internal/postgres"
+	"executor/internal/testkit/scratch"
 	"executor/migrations"
 )
 
@@ -113,7 +114,7 @@ func serverURL(t testing.TB) string {
 // ownServer starts a server once per process. It ends with the process, and
 // leaves nothing behind.
 var ownServer = sync.OnceValues(func() (*postgres.Server, error) {
-	dir, err := os.MkdirTemp("", "executor-test-")
+	dir, err := scratch.Dir("executor-test-")
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"executor/internal/postgres"
+	"executor/internal/testkit/scratch"
 )
 
 func main() {
@@ -32,7 +33,7 @@ func run(command []string, signals <-chan os.Signal) (code int, err error) {
 	if len(command) == 0 {
 		return 2, errors.New("usage: withpg COMMAND [ARGUMENT…]")
 	}
-	dir, err := os.MkdirTemp("", "executor-withpg-")
+	dir, err := scratch.Dir("executor-withpg-")
 	if err != nil {
 		return 1, err
 	}
