@@ -31,8 +31,8 @@ func (c Count) String() string {
 	return fmt.Sprint(c.N)
 }
 
-// bounded is a count that was made up to bound and one more.
-func bounded(n, bound int64) Count { return Count{min(n, bound), n > bound} }
+// CountUpTo is a count that was made up to bound and one more.
+func CountUpTo(n, bound int64) Count { return Count{min(n, bound), n > bound} }
 
 // Points is how many minutes a Rates has.
 const Points = 60

@@ -123,7 +123,7 @@ func (s *Store) CountAsSent(ctx context.Context, until time.Time) (n int, err er
 		if err != nil {
 			return fmt.Errorf("count lost attempts of unresolved commands: %w", err)
 		}
-		return nil
+		return noteEvidence(ctx, tx, ids)
 	})
 	return n, err
 }

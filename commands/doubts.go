@@ -76,14 +76,17 @@ func (s *Store) openDoubts(ctx context.Context, tx Tx, moves []Move) error {
 		list[i] = d
 	}
 	_, err := tx.Exec(ctx, `
-		INSERT INTO doubts (command_id, tenant, upstream_id, since, next_at, gives_up_at, handed_at, handed_reason)
-		SELECT d.id, d.tenant, d.upstream_id, d.since,
-			CASE WHEN EXISTS (SELECT FROM findings f WHERE f.command_id = d.id AND f.effect = 'kept' AND f.finding <> '')
-				THEN d.since ELSE d.next_at END,
-			d.gives_up_at, d.handed_at, d.handed_reason
-		FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[], $8::text[])
-			AS d(id, tenant, upstream_id, since, next_at, gives_up_at, handed_at, handed_reason)
+		INSERT INTO doubts (command_id, tenant, upstream_id, since, next_at, gives_up_at, handed_at, handed_reason,
+			operation, deadline, reason, evidence)
+		SELECT c.id, c.tenant, c.upstream_id, c.since,
+			CASE WHEN EXISTS (SELECT FROM findings f WHERE f.command_id = c.id AND f.effect = 'kept' AND f.finding <> '')
+				THEN c.since ELSE c.next_at END,
+			c.gives_up_at, c.handed_at, c.handed_reason, c.operation, c.deadline, c.reason, coalesce(`+ActingEvidence+`, '')
+		FROM unnest($1::uuid[], $2::text[], $3::bigint[], $4::timestamptz[], $5::timestamptz[], $6::timestamptz[], $7::timestamptz[], $8::text[],
+			$9::text[], $10::timestamptz[], $11::text[])
+			AS c(id, tenant, upstream_id, since, next_at, gives_up_at, handed_at, handed_reason, operation, deadline, reason)
 		ON CONFLICT (command_id) DO UPDATE SET
+			deadline = excluded.deadline, reason = excluded.reason, evidence = excluded.evidence,
 			since = excluded.since, next_at = excluded.next_at, gives_up_at = excluded.gives_up_at,
 			rounds = 0, unknown = 0, absents = 0, last_absent_at = NULL, claim = NULL, claimed_until = NULL,
 			handed_at = excluded.handed_at, handed_reason = excluded.handed_reason`,
@@ -94,7 +97,10 @@ func (s *Store) openDoubts(ctx context.Context, tx Tx, moves []Move) error {
 		postgres.Column(list, func(d doubt) *time.Time { return d.nextAt }),
 		postgres.Column(list, func(d doubt) *time.Time { return d.givesUp }),
 		postgres.Column(list, func(d doubt) *time.Time { return d.handedAt }),
-		postgres.Column(list, func(d doubt) string { return d.why }))
+		postgres.Column(list, func(d doubt) string { return d.why }),
+		postgres.Column(list, func(d doubt) string { return d.move.Command.Operation }),
+		postgres.Column(list, func(d doubt) time.Time { return d.move.deadline() }),
+		postgres.Column(list, func(d doubt) string { return string(d.move.Outcome.Reason) }))
 	if err != nil {
 		return fmt.Errorf("open doubts: %w", err)
 	}
@@ -130,8 +136,22 @@ func (s *Store) continueDoubts(ctx context.Context, tx Tx, moves []Move) error {
 		if err != nil {
 			return fmt.Errorf("plan the next lookup of command %s: %w", m.Command.ID, err)
 		}
+		_, err = tx.Exec(ctx, `
+			UPDATE doubts SET deadline = $2, reason = $3, evidence = coalesce((SELECT `+ActingEvidence+` FROM (SELECT $1::uuid AS id) c), '')
+			WHERE command_id = $1`, m.Command.ID, m.deadline(), m.Outcome.Reason)
+		if err != nil {
+			return fmt.Errorf("continue the doubt about command %s: %w", m.Command.ID, err)
+		}
 	}
 	return nil
+}
+
+// deadline is the command's after the move.
+func (m Move) deadline() time.Time {
+	if m.Deadline != nil {
+		return *m.Deadline
+	}
+	return m.Command.Deadline
 }
 
 func endDoubts(ctx context.Context, tx Tx, ids []uuid.UUID) error {

@@ -146,10 +146,14 @@ func (s *Store) take(ctx context.Context, tx Tx, c Locked, k Knowledge, effect E
 	if _, err := tx.Exec(ctx, `UPDATE commands SET version = version + 1, attempts = $2 WHERE id = $1`, c.ID, c.Attempts); err != nil {
 		return "", nil, fmt.Errorf("learn about command %s: %w", c.ID, err)
 	}
-	if effect == EffectConflict {
+	switch {
+	case effect == EffectConflict:
 		return effect, nil, s.recordConflict(ctx, tx, c, k)
+	case c.State == outcome.StateUnresolved && k.Attempt > 0:
+		return effect, nil, noteEvidence(ctx, tx, []uuid.UUID{c.ID})
+	default:
+		return effect, nil, nil
 	}
-	return effect, nil, nil
 }
 
 // reported finds late evidence that is on record: a process reports once what

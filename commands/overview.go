@@ -96,6 +96,6 @@ func (s *Store) addUrgent(ctx context.Context, tenant string, o *Overview) error
 	if err != nil {
 		return unavailable("count conflicts", err)
 	}
-	o.Conflicts = bounded(n, conflictBound)
+	o.Conflicts = CountUpTo(n, conflictBound)
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 // dry run says what that is. Each command is left alone if it has moved on since.
 // The same request under the same id is the same bulk action.
 func (s *Store) StartBulk(ctx context.Context, r BulkRequest) (Bulk, error) {
-	r.Filter.Tenant, r.Filter.Cursor, r.Filter.Limit = r.Tenant, "", 0
+	r.Filter.Tenant, r.Filter.Sort, r.Filter.Cursor, r.Filter.Limit = r.Tenant, "", "", 0
 	o, err := r.order()
 	if err != nil {
 		return Bulk{}, err
@@ -84,13 +84,13 @@ func (s *Store) selectItems(ctx context.Context, tx commands.Tx, r BulkRequest) 
 		return 0, fmt.Errorf("select the commands of bulk action %s: %w", r.ID, err)
 	}
 	if tag.RowsAffected() > MaxBulk {
-		return s.countQueue(ctx, tx, r.Filter)
+		return s.countQueue(ctx, tx, r.Filter, everything)
 	}
 	return int(tag.RowsAffected()), nil
 }
 
-func (s *Store) countQueue(ctx context.Context, q commands.Querier, f ReviewFilter) (int, error) {
-	sql, args, err := f.statement(everything)
+func (s *Store) countQueue(ctx context.Context, q commands.Querier, f ReviewFilter, limit int) (int, error) {
+	sql, args, err := f.statement(limit)
 	if err != nil {
 		return 0, err
 	}
@@ -129,7 +129,7 @@ func (s *Store) previewBulk(ctx context.Context, r BulkRequest, o bulkOrder) (Bu
 	found, err := s.queue(ctx, s.pool, r.Filter, MaxBulk+1) // however long the queue is
 	count := len(found)
 	if err == nil && count > MaxBulk {
-		count, err = s.countQueue(ctx, s.pool, r.Filter)
+		count, err = s.countQueue(ctx, s.pool, r.Filter, everything)
 	}
 	if err != nil {
 		return Bulk{}, err

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"executor/commands"
-	"executor/internal/postgres"
 	"executor/outcome"
 )
 
@@ -67,6 +66,15 @@ const (
 // ReviewKinds lists them.
 func ReviewKinds() []string { return []string{ReviewUnresolved, ReviewConflict} }
 
+// Orders of the queue.
+const (
+	ReviewSortAge      = "age"      // what has waited longest first
+	ReviewSortDeadline = "deadline" // the command's deadline, the earliest first
+)
+
+// ReviewSorts lists them; the first is the default.
+func ReviewSorts() []string { return []string{ReviewSortAge, ReviewSortDeadline} }
+
 // What a person can do about an item.
 const (
 	ActionResolve = "resolve"
@@ -95,6 +103,7 @@ type ReviewFilter struct {
 	Metadata    map[string]string `json:"metadata,omitempty"`     // equal texts
 	MetadataMin map[string]string `json:"metadata_min,omitempty"` // numbers; what does not look like one is left out
 	MetadataMax map[string]string `json:"metadata_max,omitempty"`
+	Sort        string            `json:"-"` // ReviewSorts; "" is age. A cursor holds for the sort it came from
 	Cursor      string            `json:"-"`
 	Limit       int               `json:"-"`
 }
@@ -111,7 +120,7 @@ type ReviewItem struct {
 	Actions      []string         // that would be accepted now
 }
 
-// Reviews reads a page of what waits for a person, the oldest first, and the
+// Reviews reads a page of what waits for a person, in the order asked for, and the
 // cursor of the next page ("" at the end).
 func (s *Store) Reviews(ctx context.Context, f ReviewFilter) ([]ReviewItem, string, error) {
 	limit := min(f.Limit, commands.MaxPage)
@@ -125,10 +134,20 @@ func (s *Store) Reviews(ctx context.Context, f ReviewFilter) ([]ReviewItem, stri
 	next := ""
 	if len(found) > limit {
 		found = found[:limit]
-		next = postgres.Cursor(found[limit-1].Since, found[limit-1].CommandID)
+		next = found[limit-1].cursor(f.sort())
 	}
 	list, err := s.reviewItems(ctx, f.Tenant, found)
 	return list, next, err
+}
+
+// CountReviews counts what waits for a person, up to commands.CountBound.
+func (s *Store) CountReviews(ctx context.Context, f ReviewFilter) (commands.Count, error) {
+	f.Cursor = ""
+	n, err := s.countQueue(ctx, s.pool, f, commands.CountBound+1)
+	if err != nil {
+		return commands.Count{}, err
+	}
+	return commands.CountUpTo(int64(n), commands.CountBound), nil
 }
 
 // defaultReviews is how many items a page has if nobody says.

@@ -23,6 +23,7 @@ import (
 type queued struct {
 	Kind         string
 	Since        time.Time
+	Deadline     time.Time
 	CommandID    uuid.UUID
 	Version      int
 	Assignee     string
@@ -30,39 +31,53 @@ type queued struct {
 	Evidence     outcome.Evidence
 }
 
-// The two sorts of lines. The first goes along an index of the open doubts in
-// their order; of open conflicts there are few.
+// The two sorts of lines. The first goes along an index of the open doubts in their
+// order, and what the filters ask stands beside them; of open conflicts there are few.
 const (
 	queuedDoubts = `
-		SELECT 'unresolved' AS kind, d.since, c.id AS command_id, c.version, d.assignee, d.handed_reason, coalesce(e.evidence, '') AS evidence
+		SELECT 'unresolved' AS kind, d.since, d.deadline, c.id AS command_id, c.version, d.assignee, d.handed_reason, d.evidence
 		FROM doubts d
-		JOIN commands c ON c.id = d.command_id` + queuedWith + `
+		JOIN commands c ON c.id = d.command_id{metadata}
 		WHERE d.tenant = $1 AND d.handed_at IS NOT NULL AND c.phase = 'review'`
 	queuedConflicts = `
-		SELECT 'conflict' AS kind, o.since, c.id AS command_id, c.version, coalesce(d.assignee, '') AS assignee,
+		SELECT 'conflict' AS kind, o.since, c.deadline, c.id AS command_id, c.version, coalesce(d.assignee, '') AS assignee,
 			'' AS handed_reason, coalesce(e.evidence, '') AS evidence
 		FROM (
 			SELECT command_id, min(at) AS since FROM findings
 			WHERE tenant = $1 AND effect = 'conflict' AND resolved_at IS NULL GROUP BY command_id) o
 		JOIN commands c ON c.id = o.command_id
-		LEFT JOIN doubts d ON d.command_id = c.id` + queuedWith + `
+		LEFT JOIN doubts d ON d.command_id = c.id{metadata}
+		LEFT JOIN LATERAL (SELECT ` + commands.ActingEvidence + ` AS evidence) e ON true
 		WHERE c.tenant = $1`
-	// queuedWith adds the metadata, where it is filtered by, and the evidence of the last
-	// attempt that may have acted, as far as what came late of it does not say otherwise.
-	queuedWith = `{metadata}
-		LEFT JOIN LATERAL (
-			SELECT coalesce(l.evidence, a.evidence) AS evidence
-			FROM attempts a
-			LEFT JOIN LATERAL (
-				SELECT evidence, answer FROM findings f
-				WHERE f.command_id = a.command_id AND f.attempt_number = a.number AND f.source = 'late_evidence'
-				ORDER BY f.id DESC LIMIT 1) l ON true
-			WHERE a.command_id = c.id AND a.ended_at IS NOT NULL AND a.boundary <> 'not_crossed'
-				AND coalesce(l.evidence, a.evidence) <> 'not_sent' AND coalesce(l.answer, a.answer) NOT IN ('refused', 'declined')
-			ORDER BY a.number DESC LIMIT 1) e ON true`
 )
 
-// queue selects what the filter asks for, the oldest first, at most limit of it.
+// sortOfLines is one of the two with where its columns come from.
+type sortOfLines struct {
+	kind, sql string
+	columns   *strings.Replacer
+	sorts     map[string]string // the column of each ReviewSort
+	id        string
+}
+
+var sortsOfLines = []sortOfLines{
+	{ReviewUnresolved, queuedDoubts, strings.NewReplacer(
+		"{since}", "d.since", "{upstream}", "d.upstream_id", "{operation}", "d.operation", "{reason}", "d.reason", "{handed}", "d.handed_reason",
+		"{assignee}", "d.assignee", "{evidence}", "d.evidence"), map[string]string{ReviewSortAge: "d.since", ReviewSortDeadline: "d.deadline"}, "d.command_id"},
+	{ReviewConflict, queuedConflicts, strings.NewReplacer(
+		"{since}", "o.since", "{upstream}", "c.upstream_id", "{operation}", "c.operation", "{reason}", "c.outcome ->> 'reason'", "{handed}", "''",
+		"{assignee}", "coalesce(d.assignee, '')", "{evidence}", "coalesce(e.evidence, '')"),
+		map[string]string{ReviewSortAge: "o.since", ReviewSortDeadline: "c.deadline"}, "c.id"},
+}
+
+// cursor says where a page ends with this line.
+func (q queued) cursor(sort string) string {
+	if sort == ReviewSortDeadline {
+		return postgres.Cursor(q.Deadline, q.CommandID)
+	}
+	return postgres.Cursor(q.Since, q.CommandID)
+}
+
+// queue selects what the filter asks for, in its order, at most limit of it.
 func (s *Store) queue(ctx context.Context, q commands.Querier, f ReviewFilter, limit int) ([]queued, error) {
 	sql, args, err := f.statement(limit)
 	if err != nil {
@@ -89,24 +104,28 @@ func (f ReviewFilter) statement(limit int) (string, []any, error) {
 	if err := f.narrow(b); err != nil {
 		return "", nil, err
 	}
-	var (
-		parts    []string
-		metadata string
-	)
+	metadata := ""
 	if len(f.Metadata)+len(f.MetadataMin)+len(f.MetadataMax) > 0 {
 		metadata = "\n\t\tJOIN command_requests r ON r.command_id = c.id"
 	}
-	for _, sort := range []struct{ kind, sql, since, order, handed, assignee string }{
-		{ReviewUnresolved, queuedDoubts, "d.since", "d.since, d.command_id", "d.handed_reason", "d.assignee"},
-		{ReviewConflict, queuedConflicts, "o.since", "o.since, c.id", "''", "coalesce(d.assignee, '')"},
-	} {
-		if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, sort.kind) {
+	var parts []string
+	for _, lines := range sortsOfLines {
+		if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, lines.kind) {
 			continue
 		}
-		fill := strings.NewReplacer("{since}", sort.since, "{order}", sort.order, "{handed}", sort.handed, "{assignee}", sort.assignee, "{metadata}", metadata)
-		parts = append(parts, fmt.Sprintf("(%s\n\t\tORDER BY %s LIMIT %d)", fill.Replace(sort.sql+b.text.String()), sort.order, limit))
+		order := lines.sorts[f.sort()] + ", " + lines.id
+		sql := lines.columns.Replace(strings.NewReplacer("{metadata}", metadata, "{order}", order).Replace(lines.sql + b.text.String()))
+		parts = append(parts, fmt.Sprintf("(%s\n\t\tORDER BY %s LIMIT %d)", sql, order, limit))
 	}
-	return fmt.Sprintf("SELECT * FROM (%s) queue ORDER BY since, command_id LIMIT %d", strings.Join(parts, "\n\t\tUNION ALL "), limit), b.args, nil
+	order := map[string]string{ReviewSortAge: "since", ReviewSortDeadline: "deadline"}[f.sort()]
+	return fmt.Sprintf("SELECT * FROM (%s) queue ORDER BY %s, command_id LIMIT %d", strings.Join(parts, "\n\t\tUNION ALL "), order, limit), b.args, nil
+}
+
+func (f ReviewFilter) sort() string {
+	if f.Sort == "" {
+		return ReviewSortAge
+	}
+	return f.Sort
 }
 
 // conditions collects what a WHERE adds, with ? for each argument.
@@ -126,16 +145,16 @@ func (b *conditions) and(condition string, values ...any) {
 // narrow adds a condition for each field that is set.
 func (f ReviewFilter) narrow(b *conditions) error {
 	if f.Upstream != "" {
-		b.and("c.upstream_id = (SELECT id FROM upstreams WHERE tenant = $1 AND name = ?)", f.Upstream)
+		b.and("{upstream} = (SELECT id FROM upstreams WHERE tenant = $1 AND name = ?)", f.Upstream)
 	}
 	if f.Operation != "" {
-		b.and("c.operation = ?", f.Operation)
+		b.and("{operation} = ?", f.Operation)
 	}
 	if len(f.Reasons) > 0 {
-		b.and("(c.outcome ->> 'reason' = ANY(?) OR {handed} = ANY(?))", f.Reasons, f.Reasons)
+		b.and("({reason} = ANY(?) OR {handed} = ANY(?))", f.Reasons, f.Reasons)
 	}
 	if len(f.Evidence) > 0 {
-		b.and("e.evidence = ANY(?)", f.Evidence)
+		b.and("{evidence} = ANY(?)", f.Evidence)
 	}
 	if f.Assignee != nil {
 		b.and("{assignee} = ?", *f.Assignee)
@@ -189,6 +208,9 @@ func (f ReviewFilter) check() error {
 		if _, err := outcome.ParseEvidence(e); err != nil {
 			fields = append(fields, field("/evidence", "unknown_evidence", "There is no evidence %q.", e))
 		}
+	}
+	if f.Sort != "" && !slices.Contains(ReviewSorts(), f.Sort) {
+		fields = append(fields, field("/sort", "unknown_sort", "There is no sort %q: it is age or deadline.", f.Sort))
 	}
 	if f.OlderThan < 0 {
 		fields = append(fields, field("/older_than", "negative", "An age is not negative."))

@@ -182,8 +182,9 @@ func (d desk) crowd(t testing.TB, n, settled int) {
 		SELECT id, 1, tenant, upstream_id, 1, 'test', 1, now(), now(), now(), now(), 'sent_no_response', 'possibly_crossed', '{}', 0, ''
 		FROM commands WHERE idempotency_key LIKE 'crowd%'`)
 	d.exec(t, `
-		INSERT INTO doubts (command_id, tenant, upstream_id, since, handed_at, handed_reason)
-		SELECT id, tenant, upstream_id, date_trunc('minute', created_at), CASE WHEN phase = 'review' THEN created_at END, 'no_lookup'
+		INSERT INTO doubts (command_id, tenant, upstream_id, since, handed_at, handed_reason, operation, deadline, reason, evidence)
+		SELECT id, tenant, upstream_id, date_trunc('minute', created_at), CASE WHEN phase = 'review' THEN created_at END, 'no_lookup',
+			operation, deadline, outcome ->> 'reason', 'sent_no_response'
 		FROM commands WHERE idempotency_key LIKE 'crowd%'`)
 	d.exec(t, `ANALYZE`)
 }

@@ -100,6 +100,9 @@ func (s *Store) takeUpForgotten(ctx context.Context, id uuid.UUID) error {
 	})
 }
 
+// queueColumns are what the queue of reviews is filtered and sorted by, of a command c.
+const queueColumns = `operation, deadline, coalesce(outcome ->> 'reason', ''), coalesce(` + commands.ActingEvidence + `, '')`
+
 // planForgotten plans a round now, with the whole schedule before it.
 func (s *Store) planForgotten(ctx context.Context, tx commands.Tx, c commands.Locked) (bool, error) {
 	schedule := fallbackSchedule
@@ -107,8 +110,8 @@ func (s *Store) planForgotten(ctx context.Context, tx commands.Tx, c commands.Lo
 		schedule = op.LookupSchedule()
 	}
 	tag, err := tx.Exec(ctx, `
-		INSERT INTO doubts (command_id, tenant, upstream_id, since, next_at, gives_up_at)
-		SELECT id, tenant, upstream_id, coalesce(finalized_at, $2), $2, $3 FROM commands WHERE id = $1
+		INSERT INTO doubts (command_id, tenant, upstream_id, since, next_at, gives_up_at, operation, deadline, reason, evidence)
+		SELECT id, tenant, upstream_id, coalesce(finalized_at, $2), $2, $3, `+queueColumns+` FROM commands c WHERE id = $1
 		ON CONFLICT (command_id) DO UPDATE SET next_at = excluded.next_at, gives_up_at = excluded.gives_up_at
 		WHERE doubts.next_at IS NULL`, c.ID, c.Now, c.Now.Add(schedule.GiveUpAfter))
 	if err != nil {
@@ -120,8 +123,8 @@ func (s *Store) planForgotten(ctx context.Context, tx commands.Tx, c commands.Lo
 // handForgotten puts into the queue what is a person's.
 func handForgotten(ctx context.Context, tx commands.Tx, c commands.Locked) (bool, error) {
 	tag, err := tx.Exec(ctx, `
-		INSERT INTO doubts (command_id, tenant, upstream_id, since, handed_at, handed_reason)
-		SELECT id, tenant, upstream_id, coalesce(finalized_at, $2), $2, $3 FROM commands WHERE id = $1
+		INSERT INTO doubts (command_id, tenant, upstream_id, since, handed_at, handed_reason, operation, deadline, reason, evidence)
+		SELECT id, tenant, upstream_id, coalesce(finalized_at, $2), $2, $3, `+queueColumns+` FROM commands c WHERE id = $1
 		ON CONFLICT (command_id) DO UPDATE SET handed_at = excluded.handed_at, handed_reason = excluded.handed_reason
 		WHERE doubts.handed_at IS NULL`, c.ID, c.Now, commands.ReviewNoLookup)
 	if err != nil {
