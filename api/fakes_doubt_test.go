@@ -202,7 +202,7 @@ func (f *fakeWebhooks) Delete(_ context.Context, by webhooks.By, _ uuid.UUID, ve
 	return f.note(by)
 }
 
-func (f *fakeWebhooks) RotateSecret(_ context.Context, by webhooks.By, _ uuid.UUID, overlap time.Duration) (webhooks.Endpoint, string, error) {
+func (f *fakeWebhooks) RotateSecret(_ context.Context, by webhooks.By, _ uuid.UUID, _ int, overlap time.Duration) (webhooks.Endpoint, string, error) {
 	f.overlap = overlap
 	return f.endpoint, "whsec_newer", f.note(by)
 }

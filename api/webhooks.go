@@ -18,7 +18,7 @@ type Webhooks interface {
 	List(ctx context.Context, tenant string) ([]webhooks.Endpoint, error)
 	Update(ctx context.Context, by webhooks.By, id uuid.UUID, version int, c webhooks.Changes) (webhooks.Endpoint, error)
 	Delete(ctx context.Context, by webhooks.By, id uuid.UUID, version int) error
-	RotateSecret(ctx context.Context, by webhooks.By, id uuid.UUID, overlap time.Duration) (e webhooks.Endpoint, secret string, err error)
+	RotateSecret(ctx context.Context, by webhooks.By, id uuid.UUID, version int, overlap time.Duration) (e webhooks.Endpoint, secret string, err error)
 	Test(ctx context.Context, by webhooks.By, id uuid.UUID) (webhooks.Delivery, error)
 	Deliveries(ctx context.Context, f webhooks.DeliveryFilter) (page []webhooks.Delivery, next string, err error)
 	Delivery(ctx context.Context, tenant string, id uuid.UUID) (webhooks.Account, error)
@@ -182,7 +182,7 @@ func (s *Server) RotateWebhookSecret(w http.ResponseWriter, r *http.Request) err
 	if err := decodeForm(src, spanMember("overlap", &overlap), textMember("reason", &who.Reason, maxReason)); err != nil {
 		return err
 	}
-	e, secret, err := s.webhooks.RotateSecret(r.Context(), who, id, *overlap)
+	e, secret, err := s.webhooks.RotateSecret(r.Context(), who, id, 0, *overlap)
 	if err != nil {
 		return err
 	}

@@ -155,7 +155,9 @@ type ReportItem struct {
 	Line        int // in the file; 0: no line is about the command
 	Kind        ReportKind
 	CommandID   *uuid.UUID
-	Reference   string // as the line names it
+	CommandKey  string        // its idempotency key
+	Now         outcome.State // of the command as it is by now
+	Reference   string        // as the line names it
 	Key         string
 	Word        string          // the state, in the report's word
 	Finding     outcome.Finding // what that means

@@ -198,10 +198,12 @@ func itemsSQL(kinds []string) string {
 	return strings.Join([]string{`
 		WITH page AS (`, page, `)
 		SELECT i.number, coalesce(i.line, 0), i.kind, i.command_id, coalesce(l.reference, ''), coalesce(l.key, ''), coalesce(l.word, ''),
-			i.finding, i.state, coalesce(i.differences::text, '[]'), coalesce(d.line, 0), i.problem, l.content, coalesce(i.effect, ''), i.applied_at
+			i.finding, i.state, coalesce(i.differences::text, '[]'), coalesce(d.line, 0), i.problem, l.content, coalesce(i.effect, ''), i.applied_at,
+			coalesce(c.idempotency_key, ''), coalesce(c.state, '')
 		FROM page i
 		LEFT JOIN report_lines l ON l.report_id = i.report_id AND l.number = i.number
 		LEFT JOIN report_lines d ON d.report_id = i.report_id AND d.number = i.duplicate_of
+		LEFT JOIN commands c ON c.id = i.command_id
 		ORDER BY i.number LIMIT $3`}, "")
 }
 
@@ -210,13 +212,13 @@ func scanItem(row pgx.CollectableRow) (ReportItem, error) {
 		i           ReportItem
 		differences string
 		finding     string
-		state       string
+		state, now  string
 	)
 	err := row.Scan(&i.Number, &i.Line, &i.Kind, &i.CommandID, &i.Reference, &i.Key, &i.Word, &finding, &state, &differences,
-		&i.DuplicateOf, &i.Problem, &i.Content, &i.Effect, &i.AppliedAt)
+		&i.DuplicateOf, &i.Problem, &i.Content, &i.Effect, &i.AppliedAt, &i.CommandKey, &now)
 	if err != nil {
 		return ReportItem{}, err
 	}
-	i.Finding, i.State = outcome.Finding(finding), outcome.State(state)
+	i.Finding, i.State, i.Now = outcome.Finding(finding), outcome.State(state), outcome.State(now)
 	return i, json.Unmarshal([]byte(differences), &i.Differences)
 }

@@ -72,7 +72,7 @@ func TestTenantsAreApart(t *testing.T) {
 		"get":       func() error { _, err := r.hooks.Get(ctx, "other", own.ID); return err },
 		"update":    func() error { _, err := r.hooks.Update(ctx, other, own.ID, 0, webhooks.Changes{}); return err },
 		"delete":    func() error { return r.hooks.Delete(ctx, other, own.ID, 0) },
-		"rotate":    func() error { _, _, err := r.hooks.RotateSecret(ctx, other, own.ID, 0); return err },
+		"rotate":    func() error { _, _, err := r.hooks.RotateSecret(ctx, other, own.ID, 0, 0); return err },
 		"test":      func() error { _, err := r.hooks.Test(ctx, other, own.ID); return err },
 		"delivery":  func() error { _, err := r.hooks.Delivery(ctx, "other", d.ID); return err },
 		"redeliver": func() error { _, err := r.hooks.Redeliver(ctx, other, d.ID); return err },

@@ -125,7 +125,7 @@ func TestRotation(t *testing.T) {
 	r.engine(t)
 	id := r.ended(t, "k", outcome.StateSuccess)
 	r.awaitState(t, id, webhooks.DeliveryDelivered)
-	after, fresh, err := r.hooks.RotateSecret(t.Context(), by(tenant), e.ID, time.Hour)
+	after, fresh, err := r.hooks.RotateSecret(t.Context(), by(tenant), e.ID, 0, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +147,7 @@ func TestRotation(t *testing.T) {
 	if g := again(3); verify(t, g, old) == nil || verify(t, g, fresh) != nil {
 		t.Errorf("after the overlap: %s", g.header.Get("webhook-signature"))
 	}
-	if _, leaked, err := r.hooks.RotateSecret(t.Context(), by(tenant), e.ID, 0); err != nil {
+	if _, leaked, err := r.hooks.RotateSecret(t.Context(), by(tenant), e.ID, 0, 0); err != nil {
 		t.Fatal(err)
 	} else if g := again(4); verify(t, g, fresh) == nil || verify(t, g, leaked) != nil {
 		t.Errorf("without an overlap: %s", g.header.Get("webhook-signature"))

@@ -96,7 +96,7 @@ func TestSettingsAreChecked(t *testing.T) {
 			t.Errorf("%+v: %v, want %s", set, err, want)
 		}
 	}
-	if _, _, err := r.hooks.RotateSecret(t.Context(), by(tenant), uuid.New(), 8*24*time.Hour); code(err) != "invalid_overlap" {
+	if _, _, err := r.hooks.RotateSecret(t.Context(), by(tenant), uuid.New(), 0, 8*24*time.Hour); code(err) != "invalid_overlap" {
 		t.Errorf("an overlap of eight days: %v", err)
 	}
 	e, _ := r.endpoint(t, "https://example.com", func(s *webhooks.Settings) {
@@ -132,14 +132,14 @@ func TestSecretsAreShownOnceAndSealed(t *testing.T) {
 		t.Errorf("without a key: %v", err)
 	}
 	for range 4 {
-		if _, _, err := r.hooks.RotateSecret(t.Context(), by(tenant), e.ID, time.Hour); err != nil {
+		if _, _, err := r.hooks.RotateSecret(t.Context(), by(tenant), e.ID, 0, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := r.hooks.RotateSecret(t.Context(), by(tenant), e.ID, time.Hour); code(err) != "too_many_secrets" {
+	if _, _, err := r.hooks.RotateSecret(t.Context(), by(tenant), e.ID, 0, time.Hour); code(err) != "too_many_secrets" {
 		t.Errorf("a sixth secret: %v", err)
 	}
-	if after, _, err := r.hooks.RotateSecret(t.Context(), by(tenant), e.ID, 0); err != nil || len(after.Secrets) != 1 {
+	if after, _, err := r.hooks.RotateSecret(t.Context(), by(tenant), e.ID, 0, 0); err != nil || len(after.Secrets) != 1 {
 		t.Errorf("without an overlap: %+v, %v", after.Secrets, err)
 	}
 }
@@ -367,7 +367,7 @@ func TestDeedsAreAudited(t *testing.T) {
 			_, err := r.hooks.Update(t.Context(), by(tenant), e.ID, 0, webhooks.Changes{Ordered: new(true)})
 			return err
 		},
-		func() error { _, _, err := r.hooks.RotateSecret(t.Context(), by(tenant), e.ID, 0); return err },
+		func() error { _, _, err := r.hooks.RotateSecret(t.Context(), by(tenant), e.ID, 0, 0); return err },
 		func() error { _, err := r.hooks.Test(t.Context(), by(tenant), e.ID); return err },
 		func() error { _, err := r.hooks.Redeliver(t.Context(), by(tenant), r.one(t, id).ID); return err },
 		func() error {

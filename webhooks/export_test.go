@@ -5,3 +5,6 @@ const (
 	AnnounceSQL = announceSQL
 	ClaimSQL    = claimSQL
 )
+
+// HealthSQL is what Health runs.
+const HealthSQL = healthSQL

@@ -105,22 +105,12 @@ func (r Range) fits(ctx context.Context, tx pgx.Tx, tenant string) error {
 // oldest first. No states are the failed ones. Of what was delivered or is pending a
 // range holds at most MaxRange.
 func (s *Store) RedeliverRange(ctx context.Context, by By, r Range) (Redelivered, error) {
-	if len(r.States) == 0 {
-		r.States = []DeliveryState{DeliveryFailed}
-	}
-	if r.Until.IsZero() {
-		r.Until = time.Now()
-	}
-	for _, state := range r.States {
-		if !slices.Contains(DeliveryStates(), state) {
-			return Redelivered{}, invalid("state", "unknown_state", "There is no state %q.", state)
-		}
-	}
-	if !r.Since.Before(r.Until) {
-		return Redelivered{}, invalid("until", "empty_range", "The range ends before it begins.")
+	r, err := r.complete()
+	if err != nil {
+		return Redelivered{}, err
 	}
 	var done Redelivered
-	err := s.commit(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.commit(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		done = Redelivered{}
 		if _, err := endpoint(ctx, tx, by.Tenant, r.Endpoint); err != nil {
 			return err

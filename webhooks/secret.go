@@ -54,8 +54,9 @@ func (s *Store) addSecret(ctx context.Context, tx pgx.Tx, tenant string, endpoin
 
 // RotateSecret makes a new secret, which is shown this once. The ones before sign
 // as well until the overlap has passed; an overlap of 0 ends them at once, as for
-// a secret that leaked.
-func (s *Store) RotateSecret(ctx context.Context, by By, id uuid.UUID, overlap time.Duration) (Endpoint, string, error) {
+// a secret that leaked. An endpoint that is not in the version any more is *Stale;
+// version 0 takes it as it is.
+func (s *Store) RotateSecret(ctx context.Context, by By, id uuid.UUID, version int, overlap time.Duration) (Endpoint, string, error) {
 	if err := s.sealing(); err != nil {
 		return Endpoint{}, "", err
 	}
@@ -67,7 +68,7 @@ func (s *Store) RotateSecret(ctx context.Context, by By, id uuid.UUID, overlap t
 		after  Endpoint
 	)
 	err := s.commit(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		e, err := lockEndpoint(ctx, tx, by.Tenant, id, 0)
+		e, err := lockEndpoint(ctx, tx, by.Tenant, id, version)
 		if err != nil {
 			return err
 		}
