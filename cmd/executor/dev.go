@@ -43,7 +43,7 @@ func newDevCommand(getenv func(string) string) *cobra.Command {
 		Use:   "dev",
 		Short: "Run everything on this machine, with an upstream that misbehaves on request",
 		Long: `Dev starts a PostgreSQL of its own, the service, and a simulated upstream with a sample
-profile, makes an API key, and says what to try next. What it keeps lies in .executor-dev
+profile, makes an API key and a link to the dashboard, and says what to try next. What it keeps lies in .executor-dev
 in the folder where it is started. The PostgreSQL installed on the machine is used; where
 there is none, one is fetched.
 
@@ -127,8 +127,10 @@ type dev struct {
 	upstream upstreams.Upstream
 	process  *process
 	key      string // the secret of a ready API key
-	moved    []string
-	closers  []func() error // in the order of opening
+	// A link that signs in to the dashboard, once.
+	dashboard string
+	moved     []string
+	closers   []func() error // in the order of opening
 }
 
 // openDev starts it all. What was started is ended again if a later part fails.
@@ -160,7 +162,10 @@ func (d *dev) open(ctx context.Context, o devOptions, getenv func(string) string
 	if err := d.openService(ctx, o, log, getenv); err != nil {
 		return err
 	}
-	return d.openKey(ctx)
+	if err := d.openKey(ctx); err != nil {
+		return err
+	}
+	return d.openDashboard(ctx)
 }
 
 // devLogs makes the log, which goes to a file, and the notes, which a person

@@ -25,6 +25,7 @@ import (
 	"executor/commands"
 	"executor/internal/apikeys"
 	"executor/internal/egress"
+	"executor/internal/operators"
 	"executor/internal/postgres"
 	"executor/upstreams"
 	"executor/web"
@@ -95,7 +96,8 @@ type process struct {
 	deployment *attempts.Deployment
 	keys       *apikeys.Store
 	api        *api.Server
-	web        *web.Server      // nil without the role web
+	web        *web.Server // nil without the role web, as is people
+	people     *operators.Store
 	guard      *egress.Guard    // nil without the role worker, as are sender and engine
 	sender     *attempts.Sender // nil without the role worker, as is engine
 	engine     *attempts.Engine
