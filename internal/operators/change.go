@@ -58,7 +58,7 @@ func (s *Store) checkNew(ctx context.Context, n New) (hash *string, err error) {
 		return nil, err
 	}
 	if (n.Issuer == "") != (n.Subject == "") {
-		return nil, fmt.Errorf("%w: an identity needs its issuer and its subject", ErrInvalid)
+		return nil, invalid("identity", "an identity needs its issuer and its subject")
 	}
 	if n.Password == "" {
 		return nil, nil
@@ -72,12 +72,10 @@ func (s *Store) checkNew(ctx context.Context, n New) (hash *string, err error) {
 
 func checkGrant(tenant string, role Role) error {
 	if tenant == "" || tenant == audit.Deployment {
-		return fmt.Errorf("%w: a role needs a tenant", ErrInvalid)
+		return invalid("tenant", "a role needs a tenant")
 	}
-	if _, err := ParseRole(string(role)); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
-	}
-	return nil
+	_, err := ParseRole(string(role))
+	return err
 }
 
 func insert(ctx context.Context, tx pgx.Tx, n New, hash *string) (uuid.UUID, error) {

@@ -27,7 +27,7 @@ var ErrLink = errors.New("the link does not work: it was used already, or it is 
 // hash is stored. Another password, Disable and EndSessions void it.
 func (s *Store) CreateLink(ctx context.Context, by By, id uuid.UUID, ttl time.Duration) (token string, err error) {
 	if ttl <= 0 || ttl > MaxLink {
-		return "", fmt.Errorf("%w: a link works for up to %s", ErrInvalid, MaxLink)
+		return "", invalid("duration", "a link works for up to %s", MaxLink)
 	}
 	token = rand.Text()
 	_, err = s.change(ctx, by, id, func(ctx context.Context, tx pgx.Tx, o Operator) (deed, error) {
@@ -35,10 +35,10 @@ func (s *Store) CreateLink(ctx context.Context, by By, id uuid.UUID, ttl time.Du
 			return deed{}, err
 		}
 		if o.DisabledAt != nil {
-			return deed{}, fmt.Errorf("%w: %s is disabled: enable them first", ErrInvalid, o.Name)
+			return deed{}, invalid("name", "%s is disabled: enable them first", o.Name)
 		}
 		if len(o.Roles) == 0 {
-			return deed{}, fmt.Errorf("%w: %s has no role in any tenant: give them one first", ErrInvalid, o.Name)
+			return deed{}, invalid("name", "%s has no role in any tenant: give them one first", o.Name)
 		}
 		hash := sha256.Sum256([]byte(token))
 		_, err := tx.Exec(ctx, `

@@ -34,7 +34,7 @@ func ParseRole(s string) (Role, error) {
 	if r := Role(s); slices.Contains(Roles(), r) {
 		return r, nil
 	}
-	return "", fmt.Errorf("unknown role %q: there are viewer, operator and admin", s)
+	return "", invalid("role", "unknown role %q: there are viewer, operator and admin", s)
 }
 
 // Allows reports whether the role includes the needed one.
@@ -77,8 +77,6 @@ var (
 	ErrUnknown = errors.New("unknown operator")
 	// ErrExists: the name, or the identity, is another operator's.
 	ErrExists = errors.New("an operator of that name exists")
-	// ErrInvalid: a name, a role, a tenant or a password that is never accepted.
-	ErrInvalid = errors.New("invalid")
 	// ErrLastAdmin: the tenant would be left without an enabled admin.
 	ErrLastAdmin = errors.New("the last enabled admin of a tenant cannot be taken away: make somebody else an admin first")
 	// ErrSelf: nobody disables themselves.
@@ -87,11 +85,24 @@ var (
 	ErrForbidden = errors.New("not allowed")
 )
 
+// Invalid is something given that is never accepted as it stands. It never repeats a
+// password.
+type Invalid struct {
+	Field  string // name, password, identity, tenant, role or duration
+	Detail string
+}
+
+func (e *Invalid) Error() string { return e.Detail }
+
+func invalid(field, format string, args ...any) error {
+	return &Invalid{Field: field, Detail: fmt.Sprintf(format, args...)}
+}
+
 var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$`)
 
 func checkName(name string) error {
 	if !names.MatchString(name) {
-		return fmt.Errorf("%w: the name %q does not fit: up to 100 letters, digits and . _ @ -, a letter or digit first", ErrInvalid, name)
+		return invalid("name", "the name %q does not fit: up to 100 letters, digits and . _ @ -, a letter or digit first", name)
 	}
 	return nil
 }

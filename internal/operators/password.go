@@ -3,6 +3,8 @@ package operators
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -18,18 +20,17 @@ const (
 	MaxPassword = 256
 )
 
-// CheckPassword refuses a password that the operator of that name cannot have. The
-// error never repeats it.
+// CheckPassword refuses a password that the operator of that name cannot have.
 func CheckPassword(name, password string) error {
 	switch {
 	case !utf8.ValidString(password):
-		return fmt.Errorf("%w: the password is not text in UTF-8", ErrInvalid)
+		return invalid("password", "the password is not text in UTF-8")
 	case utf8.RuneCountInString(password) < MinPassword:
-		return fmt.Errorf("%w: the password is too short: it needs %d characters", ErrInvalid, MinPassword)
+		return invalid("password", "the password is too short: it needs %d characters", MinPassword)
 	case len(password) > MaxPassword:
-		return fmt.Errorf("%w: the password is too long: %d bytes are allowed", ErrInvalid, MaxPassword)
+		return invalid("password", "the password is too long: %d bytes are allowed", MaxPassword)
 	case strings.EqualFold(name, password):
-		return fmt.Errorf("%w: the password is the name", ErrInvalid)
+		return invalid("password", "the password is the name")
 	default:
 		return nil
 	}
@@ -51,7 +52,7 @@ func owasp() *argon2id.Params {
 // hasher hashes passwords with argon2id, few at once.
 type hasher struct {
 	params *argon2id.Params
-	dummy  string // the hash of a password that nobody knows
+	dummy  string
 	slots  chan struct{}
 	done   atomic.Int64 // how many were hashed
 }
@@ -60,10 +61,21 @@ func newHasher(params *argon2id.Params) (*hasher, error) {
 	if params == nil {
 		params = owasp()
 	}
-	h := &hasher{params: params, slots: make(chan struct{}, maxHashes)}
-	dummy, err := h.hash(context.Background(), NewPassword())
-	h.dummy = dummy
-	return h, err
+	if params.Memory == 0 || params.Iterations == 0 || params.Parallelism == 0 || params.SaltLength < 8 || params.KeyLength < 16 {
+		return nil, errors.New("the parameters of the password hash are too small")
+	}
+	return &hasher{params: params, dummy: dummyHash(*params), slots: make(chan struct{}, maxHashes)}, nil
+}
+
+// dummyHash is a hash that no password has; to compare one with it takes as long as
+// with any other.
+func dummyHash(p argon2id.Params) string {
+	random := func(length uint32) string {
+		b := make([]byte, length)
+		rand.Read(b) // never fails: it ends the program instead
+		return base64.RawStdEncoding.EncodeToString(b)
+	}
+	return fmt.Sprintf("$argon2id$v=19$m=%d,t=%d,p=%d$%s$%s", p.Memory, p.Iterations, p.Parallelism, random(p.SaltLength), random(p.KeyLength))
 }
 
 // slot waits for its turn.
