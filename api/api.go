@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/upstreams"
 )
 
@@ -24,18 +25,18 @@ type Commands interface {
 	Get(ctx context.Context, tenant string, id uuid.UUID) (commands.Command, error)
 	List(ctx context.Context, f commands.Filter) (page []commands.Command, next string, err error)
 	Wait(ctx context.Context, tenant string, id uuid.UUID) (commands.Command, error)
-	Cancel(ctx context.Context, tenant string, id uuid.UUID, actor string) (commands.Command, commands.CancelResult, error)
+	Cancel(ctx context.Context, tenant string, id uuid.UUID, by audit.By) (commands.Command, commands.CancelResult, error)
 	Attempts(ctx context.Context, tenant string, id uuid.UUID) ([]commands.Attempt, error)
 	Events(ctx context.Context, tenant string, id uuid.UUID) ([]commands.Event, error)
 }
 
 // Upstreams is what the API asks of the upstream store.
 type Upstreams interface {
-	Apply(ctx context.Context, p *upstreams.Profile, actor string) (u upstreams.Upstream, changed bool, err error)
+	Apply(ctx context.Context, p *upstreams.Profile, by audit.By) (u upstreams.Upstream, changed bool, err error)
 	Get(ctx context.Context, tenant, name string) (upstreams.Upstream, error)
 	List(ctx context.Context, tenant string) ([]upstreams.Upstream, error)
-	Pause(ctx context.Context, tenant, name, reason, actor string) (upstreams.Upstream, error)
-	Resume(ctx context.Context, tenant, name, actor string) (upstreams.Upstream, error)
+	Pause(ctx context.Context, tenant, name string, by audit.By) (upstreams.Upstream, error)
+	Resume(ctx context.Context, tenant, name string, by audit.By) (upstreams.Upstream, error)
 }
 
 // Config is what a Server is built from. Everything but the limits is required,

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/outcome"
 )
 
@@ -111,7 +112,7 @@ func (s *Server) CancelCommand(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	caller := callOf(r).key
-	c, result, err := s.commands.Cancel(r.Context(), caller.Tenant, id, caller.Name)
+	c, result, err := s.commands.Cancel(r.Context(), caller.Tenant, id, audit.By{Actor: caller.Name})
 	if err != nil {
 		return err
 	}

@@ -6,15 +6,16 @@ import (
 	"time"
 
 	"executor/attempts"
+	"executor/internal/audit"
 )
 
 // Deployment says whose data this is and whether sending stands still, and
 // changes it, for every process on the database.
 type Deployment interface {
 	Show(ctx context.Context) (attempts.DeploymentState, error)
-	Freeze(ctx context.Context, reason, actor string) (attempts.DeploymentState, error)
-	Resume(ctx context.Context, actor string) (attempts.DeploymentState, error)
-	Adopt(ctx context.Context, actor string) (attempts.DeploymentState, error)
+	Freeze(ctx context.Context, by audit.By) (attempts.DeploymentState, error)
+	Resume(ctx context.Context, by audit.By) (attempts.DeploymentState, error)
+	Adopt(ctx context.Context, by audit.By) (attempts.DeploymentState, error)
 }
 
 // GetDeployment shows the deployment.
@@ -28,7 +29,7 @@ func (s *Server) FreezeDeployment(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	return s.answerDeployment(w)(s.deployment.Freeze(r.Context(), reason, callOf(r).key.Name))
+	return s.answerDeployment(w)(s.deployment.Freeze(r.Context(), deploymentBy(r, reason)))
 }
 
 // ResumeDeployment sends again.
@@ -36,7 +37,7 @@ func (s *Server) ResumeDeployment(w http.ResponseWriter, r *http.Request) error 
 	if err := readNothing(w, r, s.submitBytes); err != nil {
 		return err
 	}
-	return s.answerDeployment(w)(s.deployment.Resume(r.Context(), callOf(r).key.Name))
+	return s.answerDeployment(w)(s.deployment.Resume(r.Context(), deploymentBy(r, "")))
 }
 
 // AdoptDeployment makes the data this deployment's own.
@@ -44,7 +45,7 @@ func (s *Server) AdoptDeployment(w http.ResponseWriter, r *http.Request) error {
 	if err := readNothing(w, r, s.submitBytes); err != nil {
 		return err
 	}
-	return s.answerDeployment(w)(s.deployment.Adopt(r.Context(), callOf(r).key.Name))
+	return s.answerDeployment(w)(s.deployment.Adopt(r.Context(), deploymentBy(r, "")))
 }
 
 func (s *Server) answerDeployment(w http.ResponseWriter) func(attempts.DeploymentState, error) error {
@@ -57,6 +58,13 @@ func (s *Server) answerDeployment(w http.ResponseWriter) func(attempts.Deploymen
 			FrozenBy: textOrNull(d.FrozenBy), FrozenReason: textOrNull(d.FrozenReason), Doubtful: d.Doubtful,
 		})
 	}
+}
+
+// deploymentBy names who asks for what concerns every tenant: keys of two tenants may
+// have one name. No key's name has a slash.
+func deploymentBy(r *http.Request, reason string) audit.By {
+	caller := callOf(r).key
+	return audit.By{Actor: caller.Tenant + "/" + caller.Name, Reason: reason}
 }
 
 // maxReason bounds the reason that a person gives, in characters.

@@ -10,6 +10,7 @@ import (
 	"executor/attempts"
 	"executor/commands"
 	"executor/internal/apikeys"
+	"executor/internal/audit"
 	"executor/outcome"
 	"executor/upstreams"
 )
@@ -72,11 +73,11 @@ func (f *fakeCommands) Wait(ctx context.Context, tenant string, id uuid.UUID) (c
 	return f.wait(ctx, tenant, id)
 }
 
-func (f *fakeCommands) Cancel(ctx context.Context, tenant string, id uuid.UUID, actor string) (commands.Command, commands.CancelResult, error) {
+func (f *fakeCommands) Cancel(ctx context.Context, tenant string, id uuid.UUID, by audit.By) (commands.Command, commands.CancelResult, error) {
 	if f.cancel == nil {
 		return commands.Command{}, "", commands.ErrNotFound
 	}
-	return f.cancel(ctx, tenant, id, actor)
+	return f.cancel(ctx, tenant, id, by.Actor)
 }
 
 func (f *fakeCommands) Attempts(ctx context.Context, tenant string, id uuid.UUID) ([]commands.Attempt, error) {
@@ -99,7 +100,7 @@ type fakeUpstreams struct {
 	err  error
 }
 
-func (f *fakeUpstreams) Apply(_ context.Context, p *upstreams.Profile, _ string) (upstreams.Upstream, bool, error) {
+func (f *fakeUpstreams) Apply(_ context.Context, p *upstreams.Profile, _ audit.By) (upstreams.Upstream, bool, error) {
 	changed := f.held.Profile == nil || !bytes.Equal(f.held.Profile.Source, p.Source)
 	if changed {
 		f.held.Version++
@@ -122,13 +123,13 @@ func (f *fakeUpstreams) List(context.Context, string) ([]upstreams.Upstream, err
 	return []upstreams.Upstream{f.held}, f.err
 }
 
-func (f *fakeUpstreams) Pause(ctx context.Context, tenant, name, reason, actor string) (upstreams.Upstream, error) {
+func (f *fakeUpstreams) Pause(ctx context.Context, tenant, name string, by audit.By) (upstreams.Upstream, error) {
 	now := time.Now()
-	f.held.PausedAt, f.held.PausedBy, f.held.PausedReason = &now, actor, reason
+	f.held.PausedAt, f.held.PausedBy, f.held.PausedReason = &now, by.Actor, by.Reason
 	return f.Get(ctx, tenant, name)
 }
 
-func (f *fakeUpstreams) Resume(ctx context.Context, tenant, name, _ string) (upstreams.Upstream, error) {
+func (f *fakeUpstreams) Resume(ctx context.Context, tenant, name string, _ audit.By) (upstreams.Upstream, error) {
 	f.held.PausedAt = nil
 	return f.Get(ctx, tenant, name)
 }
@@ -143,18 +144,18 @@ func (f *fakeDeployment) Show(context.Context) (attempts.DeploymentState, error)
 	return f.state, f.err
 }
 
-func (f *fakeDeployment) Freeze(_ context.Context, reason, actor string) (attempts.DeploymentState, error) {
+func (f *fakeDeployment) Freeze(_ context.Context, by audit.By) (attempts.DeploymentState, error) {
 	now := time.Now()
-	f.state.FrozenAt, f.state.FrozenBy, f.state.FrozenReason = &now, actor, reason
+	f.state.FrozenAt, f.state.FrozenBy, f.state.FrozenReason = &now, by.Actor, by.Reason
 	return f.state, f.err
 }
 
-func (f *fakeDeployment) Resume(context.Context, string) (attempts.DeploymentState, error) {
+func (f *fakeDeployment) Resume(context.Context, audit.By) (attempts.DeploymentState, error) {
 	f.state = attempts.DeploymentState{ID: f.state.ID, Expected: f.state.Expected}
 	return f.state, f.err
 }
 
-func (f *fakeDeployment) Adopt(context.Context, string) (attempts.DeploymentState, error) {
+func (f *fakeDeployment) Adopt(context.Context, audit.By) (attempts.DeploymentState, error) {
 	f.state.ID = f.state.Expected
 	return f.state, f.err
 }

@@ -85,7 +85,7 @@ func newLive(t *testing.T, pool *pgxpool.Pool, idle bool, upstream http.HandlerF
 	store := commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Announcer: told, Log: log})
 	t.Cleanup(store.Close)
 	deployment := attempts.OpenDeployment(pool, "test", store, ups)
-	if _, err := deployment.Adopt(t.Context(), "test"); err != nil {
+	if _, err := deployment.Adopt(t.Context(), audit.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	if !idle {

@@ -16,7 +16,7 @@ func TestDeployment(t *testing.T) {
 	if g.do("GET", "/v1/deployment", as("exk_read")).want(200).decode(&d); d.ID != "prod" || *d.ProcessID != "copy" || d.Frozen || d.FrozenBy != nil {
 		t.Errorf("%+v", d)
 	}
-	if g.do("POST", "/v1/deployment/freeze", sending(`{"reason":"restore"}`)).want(200).decode(&d); !d.Frozen || *d.FrozenReason != "restore" || *d.FrozenBy != "boss" {
+	if g.do("POST", "/v1/deployment/freeze", sending(`{"reason":"restore"}`)).want(200).decode(&d); !d.Frozen || *d.FrozenReason != "restore" || *d.FrozenBy != "default/boss" {
 		t.Errorf("%+v", d)
 	}
 	if g.do("POST", "/v1/deployment/adopt").want(200).decode(&d); d.ID != "copy" {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"executor/internal/audit"
 	"executor/upstreams"
 )
 
@@ -87,7 +88,7 @@ func (s *Server) ApplyUpstream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	u, changed, err := s.upstreams.Apply(r.Context(), profile, caller.Name)
+	u, changed, err := s.upstreams.Apply(r.Context(), profile, audit.By{Actor: caller.Name})
 	if err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func (s *Server) PauseUpstream(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	caller := callOf(r).key
-	u, err := s.upstreams.Pause(r.Context(), caller.Tenant, name, reason, caller.Name)
+	u, err := s.upstreams.Pause(r.Context(), caller.Tenant, name, audit.By{Actor: caller.Name, Reason: reason})
 	if err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func (s *Server) ResumeUpstream(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	caller := callOf(r).key
-	u, err := s.upstreams.Resume(r.Context(), caller.Tenant, name, caller.Name)
+	u, err := s.upstreams.Resume(r.Context(), caller.Tenant, name, audit.By{Actor: caller.Name})
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/outcome"
 )
 
@@ -28,7 +29,7 @@ func (e *Engine) renew(ctx context.Context) error {
 		return err
 	}
 	e.log.Error("freezing", "reason", err)
-	if err := e.deployment.freeze(ctx, e.lease.instance, errRewound.Error(), true); err != nil {
+	if err := e.deployment.freeze(ctx, audit.By{Actor: e.lease.instance, Reason: errRewound.Error()}, true); err != nil {
 		return err
 	}
 	e.lease.forget()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/outcome"
 )
 
@@ -188,7 +189,7 @@ func TestDeadlineInBacklog(t *testing.T) {
 	p := startProcess(t, database(t), options{})
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(201) })
 	p.apply(t, profileOf("up", up.URL, ""))
-	if _, err := p.ups.Pause(context.Background(), "default", "up", "maintenance", "test"); err != nil {
+	if _, err := p.ups.Pause(context.Background(), "default", "up", audit.By{Actor: "test", Reason: "maintenance"}); err != nil {
 		t.Fatal(err)
 	}
 	s := submission("late", "pay")
@@ -222,20 +223,20 @@ func TestCancel(t *testing.T) {
 	waiting := submission("waiting", "pay")
 	waiting.NotBefore = &later
 	c := p.submit(t, waiting)
-	got, result, err := p.commands.Cancel(context.Background(), "default", c.ID, "test")
+	got, result, err := p.commands.Cancel(context.Background(), "default", c.ID, audit.By{Actor: "test"})
 	if err != nil || result != commands.CancelCancelled || got.State != outcome.StateCancelled || got.Outcome.Reason != outcome.OutcomeReasonCancelledByCaller {
 		t.Errorf("cancel while waiting: %s %s %v", result, got.State, err)
 	}
 	c = p.submit(t, submission("running", "pay"))
 	<-arrived
-	if _, result, err = p.commands.Cancel(context.Background(), "default", c.ID, "test"); err != nil || result != commands.CancelRequested {
+	if _, result, err = p.commands.Cancel(context.Background(), "default", c.ID, audit.By{Actor: "test"}); err != nil || result != commands.CancelRequested {
 		t.Errorf("cancel on the wire: %s %v", result, err)
 	}
 	close(release)
 	if got := p.final(t, c.ID); got.State != outcome.StateSuccess {
 		t.Errorf("ended %s", got.State)
 	}
-	if _, result, err = p.commands.Cancel(context.Background(), "default", c.ID, "test"); err != nil || result != commands.CancelTooLate {
+	if _, result, err = p.commands.Cancel(context.Background(), "default", c.ID, audit.By{Actor: "test"}); err != nil || result != commands.CancelTooLate {
 		t.Errorf("cancel afterwards: %s %v", result, err)
 	}
 }

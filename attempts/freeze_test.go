@@ -14,6 +14,7 @@ import (
 
 	"executor/attempts"
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/internal/testkit"
 	"executor/outcome"
 )
@@ -44,11 +45,14 @@ func TestStandstill(t *testing.T) {
 		stop, start func() error
 	}{
 		{commands.WaitPaused,
-			func() error { _, err := p.ups.Pause(ctx, "default", "up", "test", "test"); return err },
-			func() error { _, err := p.ups.Resume(ctx, "default", "up", "test"); return err }},
+			func() error {
+				_, err := p.ups.Pause(ctx, "default", "up", audit.By{Actor: "test", Reason: "test"})
+				return err
+			},
+			func() error { _, err := p.ups.Resume(ctx, "default", "up", audit.By{Actor: "test"}); return err }},
 		{commands.WaitFrozen,
-			func() error { _, err := deployment.Freeze(ctx, "test", "test"); return err },
-			func() error { _, err := deployment.Resume(ctx, "test"); return err }},
+			func() error { _, err := deployment.Freeze(ctx, audit.By{Actor: "test", Reason: "test"}); return err },
+			func() error { _, err := deployment.Resume(ctx, audit.By{Actor: "test"}); return err }},
 	} {
 		if err := tt.stop(); err != nil {
 			t.Fatal(err)
@@ -91,13 +95,13 @@ func TestForeignData(t *testing.T) {
 	}
 	p := startProcess(t, pool, options{expected: "staging"})
 	p.waitsFor(t, unkeyed, commands.WaitFrozen)
-	if _, err := copied.Resume(ctx, "test"); !errors.Is(err, attempts.ErrOtherDeployment) {
+	if _, err := copied.Resume(ctx, audit.By{Actor: "test"}); !errors.Is(err, attempts.ErrOtherDeployment) {
 		t.Errorf("resume before it was adopted: %v", err)
 	}
-	if state, err := copied.Adopt(ctx, "test"); err != nil || !state.Frozen() || !state.Doubtful || state.Foreign() {
+	if state, err := copied.Adopt(ctx, audit.By{Actor: "test"}); err != nil || !state.Frozen() || !state.Doubtful || state.Foreign() {
 		t.Errorf("after it was adopted: %+v, %v", state, err)
 	}
-	if _, err := copied.Resume(ctx, "test"); err != nil {
+	if _, err := copied.Resume(ctx, audit.By{Actor: "test"}); err != nil {
 		t.Errorf("resume: %v", err)
 	}
 	if c := p.final(t, unkeyed); c.State != outcome.StateUnresolved {
@@ -137,11 +141,11 @@ func TestNothingIsCalledUnsentInDoubt(t *testing.T) {
 	ids := []uuid.UUID{front.submit(t, overdue).ID, front.submit(t, order("cancelled", "charge")).ID}
 	answered := front.submit(t, late).ID
 	own := attempts.OpenDeployment(pool, "test", front.commands, front.ups)
-	if _, err := own.Doubt(ctx, "restored over itself", "test"); err != nil {
+	if _, err := own.Doubt(ctx, audit.By{Actor: "test", Reason: "restored over itself"}); err != nil {
 		t.Fatal(err)
 	}
 	p := startProcess(t, pool, options{})
-	if c, result, err := p.commands.Cancel(ctx, "default", ids[1], "test"); err != nil || result != commands.CancelInDoubt || c.State != outcome.StateUnresolved {
+	if c, result, err := p.commands.Cancel(ctx, "default", ids[1], audit.By{Actor: "test"}); err != nil || result != commands.CancelInDoubt || c.State != outcome.StateUnresolved {
 		t.Errorf("cancel: %s, %s, %v", result, c.State, err)
 	}
 	for _, id := range ids {
@@ -176,14 +180,14 @@ func TestDoubtAfterFreeze(t *testing.T) {
 	front.apply(t, brief("up", up.URL, ample, ""))
 	ctx := context.Background()
 	own := attempts.OpenDeployment(pool, "test", front.commands, front.ups)
-	if _, err := own.Freeze(ctx, "a plain one", "test"); err != nil {
+	if _, err := own.Freeze(ctx, audit.By{Actor: "test", Reason: "a plain one"}); err != nil {
 		t.Fatal(err)
 	}
 	id := front.submit(t, order("meanwhile", "charge")).ID
-	if state, err := own.Doubt(ctx, "restored over itself", "test"); err != nil || !state.Doubtful || state.FrozenReason != "restored over itself" {
+	if state, err := own.Doubt(ctx, audit.By{Actor: "test", Reason: "restored over itself"}); err != nil || !state.Doubtful || state.FrozenReason != "restored over itself" {
 		t.Fatalf("in doubt: %+v, %v", state, err)
 	}
-	if _, err := own.Resume(ctx, "test"); err != nil {
+	if _, err := own.Resume(ctx, audit.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	p := startProcess(t, pool, options{})
@@ -227,7 +231,7 @@ func TestDoubtfulResume(t *testing.T) {
 			for range 4 {
 				operators.Go(func() {
 					own := attempts.OpenDeployment(pool, "test", front.commands, front.ups)
-					if _, err := own.Resume(ctx, "test"); err != nil {
+					if _, err := own.Resume(ctx, audit.By{Actor: "test"}); err != nil {
 						t.Errorf("resume: %v", err)
 					}
 				})
@@ -264,13 +268,13 @@ func TestResumeAfterAnUnnoticedPromotion(t *testing.T) {
 	front.apply(t, brief("up", "http://127.0.0.1:1024", ample, ""))
 	unkeyed := front.submit(t, order("unkeyed", "charge")).ID
 	deployment := attempts.OpenDeployment(pool, "test", front.commands, front.ups)
-	if _, err := deployment.Freeze(t.Context(), "planned", "ann"); err != nil {
+	if _, err := deployment.Freeze(t.Context(), audit.By{Actor: "ann", Reason: "planned"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pool.Exec(t.Context(), `UPDATE deployment SET timeline = timeline + 1`); err != nil {
 		t.Fatal(err)
 	}
-	if state, err := deployment.Resume(t.Context(), "ann"); err != nil || state.Frozen() || state.Doubtful {
+	if state, err := deployment.Resume(t.Context(), audit.By{Actor: "ann"}); err != nil || state.Frozen() || state.Doubtful {
 		t.Errorf("after the resume: %+v, %v", state, err)
 	}
 	if c := front.final(t, unkeyed); c.State != outcome.StateUnresolved || c.Attempts != 1 {
@@ -305,7 +309,7 @@ func TestRewoundLease(t *testing.T) {
 			})
 			id := p.submit(t, order("k", "charge")).ID
 			p.waitsFor(t, id, commands.WaitFrozen)
-			if _, err := deployment.Resume(ctx, "test"); err != nil {
+			if _, err := deployment.Resume(ctx, audit.By{Actor: "test"}); err != nil {
 				t.Fatal(err)
 			}
 			if c := p.final(t, id); c.State != outcome.StateSuccess || c.Attempts != 1 {
@@ -324,7 +328,7 @@ func TestPromotion(t *testing.T) {
 	server := testkit.Cluster(t)
 	pool := server.Database()
 	ctx := context.Background()
-	if _, err := attempts.NewDeployment(pool, "test", nil).Adopt(ctx, "test"); err != nil {
+	if _, err := attempts.NewDeployment(pool, "test", nil).Adopt(ctx, audit.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	answer := make(chan struct{})
@@ -359,7 +363,7 @@ func TestPromotion(t *testing.T) {
 	if n := len(up.all()); n != 2 {
 		t.Errorf("%d requests before anybody resumed", n)
 	}
-	if _, err := deployment.Resume(ctx, "test"); err != nil {
+	if _, err := deployment.Resume(ctx, audit.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	if c := p.final(t, waiting); c.State != outcome.StateSuccess || len(up.of("waiting")) != 1 {
@@ -375,7 +379,7 @@ func TestPromotedBeforeStart(t *testing.T) {
 	pool := server.Database()
 	ctx := context.Background()
 	deployment := attempts.NewDeployment(pool, "test", nil)
-	if _, err := deployment.Adopt(ctx, "test"); err != nil {
+	if _, err := deployment.Adopt(ctx, audit.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	server.Stop()

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"executor/internal/audit"
 	"executor/outcome"
 )
 
@@ -45,7 +46,7 @@ func TestKeyDies(t *testing.T) {
 	away := p.submit(t, order("unreachable", "pay")).ID
 
 	paused := newLedger(t, func(w http.ResponseWriter, _ *http.Request, _ string, _ int) {
-		if _, err := p.ups.Pause(ctx, "default", "paused", "test", "test"); err != nil {
+		if _, err := p.ups.Pause(ctx, "default", "paused", audit.By{Actor: "test", Reason: "test"}); err != nil {
 			t.Error(err)
 		}
 		drop(w)
@@ -56,7 +57,7 @@ func TestKeyDies(t *testing.T) {
 	held := p.submit(t, s).ID
 	eventually(t, "the doubt", func() bool { return len(p.attempts(t, held)) == 1 && p.attempts(t, held)[0].EndedAt != nil })
 	keyDied(t, pool, held)
-	if _, err := p.ups.Resume(ctx, "default", "paused", "test"); err != nil {
+	if _, err := p.ups.Resume(ctx, "default", "paused", audit.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 

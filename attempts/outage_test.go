@@ -12,6 +12,7 @@ import (
 
 	"executor/attempts"
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/internal/testkit"
 	"executor/outcome"
 )
@@ -26,7 +27,7 @@ func TestDatabaseOutage(t *testing.T) {
 			t.Parallel()
 			server := testkit.Cluster(t)
 			pool := server.Database()
-			if _, err := attempts.NewDeployment(pool, "test", nil).Adopt(context.Background(), "test"); err != nil {
+			if _, err := attempts.NewDeployment(pool, "test", nil).Adopt(context.Background(), audit.By{Actor: "test"}); err != nil {
 				t.Fatal(err)
 			}
 			gone := make(chan struct{})

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/outcome"
 )
 
@@ -126,7 +127,7 @@ func TestAResendWaitsAndEndsInDoubt(t *testing.T) {
 	id := p.submit(t, s).ID
 	p.final(t, id)
 	sent := len(up.all())
-	if _, err := p.ups.Pause(context.Background(), "default", "up", "maintenance", "ann"); err != nil {
+	if _, err := p.ups.Pause(context.Background(), "default", "up", audit.By{Actor: "ann", Reason: "maintenance"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.engine.Refresh(context.Background()); err != nil {
@@ -153,7 +154,7 @@ func TestACancelForbidsResends(t *testing.T) {
 	p.apply(t, profileOf("up", up.URL, ""))
 	id := p.submit(t, submission(uuid.NewString(), "charge")).ID
 	p.final(t, id)
-	if _, result, err := p.commands.Cancel(context.Background(), "default", id, "ann"); err != nil || result != commands.CancelInDoubt && result != commands.CancelTooLate {
+	if _, result, err := p.commands.Cancel(context.Background(), "default", id, audit.By{Actor: "ann"}); err != nil || result != commands.CancelInDoubt && result != commands.CancelTooLate {
 		t.Fatal(result, err)
 	}
 	var no *commands.NotResendable

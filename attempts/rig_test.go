@@ -20,6 +20,7 @@ import (
 
 	"executor/attempts"
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/internal/egress"
 	"executor/internal/testkit"
 	"executor/upstreams"
@@ -216,7 +217,7 @@ func database(t testing.TB) *pgxpool.Pool {
 
 func adopt(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
-	if _, err := attempts.NewDeployment(pool, "test", nil).Adopt(context.Background(), "test"); err != nil {
+	if _, err := attempts.NewDeployment(pool, "test", nil).Adopt(context.Background(), audit.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -228,7 +229,7 @@ func (p *process) apply(t testing.TB, source string) upstreams.Upstream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, _, err := p.ups.Apply(context.Background(), profile, "test")
+	u, _, err := p.ups.Apply(context.Background(), profile, audit.By{Actor: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

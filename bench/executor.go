@@ -11,6 +11,7 @@ import (
 
 	"executor/attempts"
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/internal/egress"
 	"executor/upstreams"
 )
@@ -45,7 +46,7 @@ func profileFor(name, url string, inFlight int, answer string) string {
 
 func newExecutor(ctx context.Context, pool *pgxpool.Pool, profiles ...string) (*executor, error) {
 	log := slog.New(slog.DiscardHandler)
-	if _, err := attempts.NewDeployment(pool, "bench", nil).Adopt(ctx, "bench"); err != nil {
+	if _, err := attempts.NewDeployment(pool, "bench", nil).Adopt(ctx, audit.By{Actor: "bench"}); err != nil {
 		return nil, err
 	}
 	ups := upstreams.NewStore(pool)
@@ -54,7 +55,7 @@ func newExecutor(ctx context.Context, pool *pgxpool.Pool, profiles ...string) (*
 		if err != nil {
 			return nil, err
 		}
-		if _, _, err := ups.Apply(ctx, p, "bench"); err != nil {
+		if _, _, err := ups.Apply(ctx, p, audit.By{Actor: "bench"}); err != nil {
 			return nil, err
 		}
 	}

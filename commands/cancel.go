@@ -6,21 +6,23 @@ import (
 
 	"github.com/google/uuid"
 
+	"executor/internal/audit"
 	"executor/outcome"
 )
 
 // Cancel asks that nothing more be sent. A pending command ends in the same
 // transaction, by the same closing function as ever; an attempt on the wire is
 // not cut off, its evidence decides; an unresolved command only loses the right
-// to be sent again.
-func (s *Store) Cancel(ctx context.Context, tenant string, id uuid.UUID, actor string) (Command, CancelResult, error) {
+// to be sent again. Who asks is on record with the command and in the audit; asking
+// again changes neither.
+func (s *Store) Cancel(ctx context.Context, tenant string, id uuid.UUID, by audit.By) (Command, CancelResult, error) {
 	var (
 		result CancelResult
 		moved  []Moved
 	)
 	err := s.commit(ctx, func(ctx context.Context, tx Tx) error {
 		var err error
-		result, moved, err = s.cancel(ctx, tx, tenant, id, actor)
+		result, moved, err = s.cancel(ctx, tx, tenant, id, by)
 		return err
 	})
 	if err != nil {
@@ -31,7 +33,13 @@ func (s *Store) Cancel(ctx context.Context, tenant string, id uuid.UUID, actor s
 	return c, result, err
 }
 
-func (s *Store) cancel(ctx context.Context, tx Tx, tenant string, id uuid.UUID, actor string) (CancelResult, []Moved, error) {
+// wish is what a cancel may change, as the audit shows it.
+type wish struct {
+	State           outcome.State `json:"state"`
+	CancelRequested bool          `json:"cancel_requested"`
+}
+
+func (s *Store) cancel(ctx context.Context, tx Tx, tenant string, id uuid.UUID, by audit.By) (CancelResult, []Moved, error) {
 	locked, err := s.Lock(ctx, tx, []uuid.UUID{id})
 	if err != nil {
 		return "", nil, err
@@ -43,11 +51,29 @@ func (s *Store) cancel(ctx context.Context, tx Tx, tenant string, id uuid.UUID, 
 	if c.State.Absorbing() {
 		return CancelTooLate, nil, nil
 	}
-	if c.CancelRequestedAt == nil {
-		if err := s.requestCancel(ctx, tx, &c, actor); err != nil {
+	was := wish{c.State, c.CancelRequestedAt != nil}
+	if !was.CancelRequested {
+		if err := s.requestCancel(ctx, tx, &c, by.Actor); err != nil {
 			return "", nil, err
 		}
 	}
+	result, moved, err := s.cancelNow(ctx, tx, c, by.Actor)
+	is := wish{was.State, true}
+	if len(moved) > 0 {
+		is.State = moved[0].State
+	}
+	if err != nil || is == was {
+		return result, moved, err
+	}
+	return result, moved, audit.Record(ctx, tx, audit.Entry{
+		Tenant: tenant, Actor: by.Actor, Action: audit.ActionCommandCancel, Command: &id, Reason: by.Reason,
+		Before: was, After: is, Details: map[string]any{"result": result},
+	})
+}
+
+// cancelNow ends a command that waits. One that is under way, or in doubt, has its
+// wish on record.
+func (s *Store) cancelNow(ctx context.Context, tx Tx, c Locked, actor string) (CancelResult, []Moved, error) {
 	switch c.State {
 	case outcome.StateExecuting:
 		return CancelRequested, nil, nil

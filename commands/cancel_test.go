@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/outcome"
 )
 
@@ -57,7 +58,7 @@ func TestCancelInEachState(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			id := tt.make(t, r, tt.name)
 			before := r.get(t, id)
-			c, result, err := r.store.Cancel(t.Context(), tenant, id, "caller")
+			c, result, err := r.store.Cancel(t.Context(), tenant, id, audit.By{Actor: "caller"})
 			if err != nil || result != tt.result || c.State != tt.state || c.ID != id {
 				t.Fatalf("%s, now %s, %v; want %s, %s", result, c.State, err, tt.result, tt.state)
 			}
@@ -75,7 +76,7 @@ func TestCancelInEachState(t *testing.T) {
 					t.Errorf("outcome %+v", o)
 				}
 			}
-			again, second, err := r.store.Cancel(t.Context(), tenant, id, "caller")
+			again, second, err := r.store.Cancel(t.Context(), tenant, id, audit.By{Actor: "caller"})
 			if err != nil || again.Version != c.Version || again.State != c.State {
 				t.Errorf("a second time: %s, version %d after %d, %v", second, again.Version, c.Version, err)
 			}
@@ -84,7 +85,7 @@ func TestCancelInEachState(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := r.store.Cancel(t.Context(), tenant, uuid.New(), "caller"); !errors.Is(err, commands.ErrNotFound) {
+	if _, _, err := r.store.Cancel(t.Context(), tenant, uuid.New(), audit.By{Actor: "caller"}); !errors.Is(err, commands.ErrNotFound) {
 		t.Errorf("an unknown command: %v", err)
 	}
 }
@@ -106,7 +107,7 @@ func TestCancelIsHeeded(t *testing.T) {
 		t.Run(string(tt.state), func(t *testing.T) {
 			id := r.submit(t, submission(string(tt.state), "pay")).ID
 			r.begin(t, id)
-			if _, _, err := r.store.Cancel(t.Context(), tenant, id, "caller"); err != nil {
+			if _, _, err := r.store.Cancel(t.Context(), tenant, id, audit.By{Actor: "caller"}); err != nil {
 				t.Fatal(err)
 			}
 			r.finish(t, id, tt.seen, tt.state)
@@ -122,7 +123,7 @@ func TestCancelWakesWaiters(t *testing.T) {
 	r := newRig(t)
 	id := r.submit(t, submission("k", "charge")).ID
 	got := r.waiting(t, bounded(t), id)
-	if _, _, err := r.store.Cancel(t.Context(), tenant, id, "caller"); err != nil {
+	if _, _, err := r.store.Cancel(t.Context(), tenant, id, audit.By{Actor: "caller"}); err != nil {
 		t.Fatal(err)
 	}
 	if c := <-got; c.State != outcome.StateCancelled {
@@ -149,7 +150,7 @@ func TestCloseOverdue(t *testing.T) {
 		overdue(r.in(t, "executing", outcome.StateExecuting)):                                outcome.StateExecuting,
 		overdue(r.after(t, "after a pause", "charge", outcome.StatePending, unsent, unsent)): outcome.StateCancelled,
 	}
-	if _, err := r.ups.Pause(t.Context(), tenant, "up", "maintenance", "test"); err != nil {
+	if _, err := r.ups.Pause(t.Context(), tenant, "up", audit.By{Actor: "test", Reason: "maintenance"}); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := r.store.CloseOverdue(t.Context()); err != nil || n != 5 {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/outcome"
 	"executor/upstreams"
 )
@@ -113,7 +114,7 @@ func TestEvents(t *testing.T) {
 	r := newRig(t)
 	id := r.after(t, "k", "charge", outcome.StatePending, declined)
 	r.begin(t, id)
-	if _, _, err := r.store.Cancel(t.Context(), tenant, id, "caller"); err != nil {
+	if _, _, err := r.store.Cancel(t.Context(), tenant, id, audit.By{Actor: "caller"}); err != nil {
 		t.Fatal(err)
 	}
 	r.finish(t, id, lost, outcome.StateUnresolved)

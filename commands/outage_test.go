@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/internal/testkit"
 	"executor/outcome"
 )
@@ -22,7 +23,7 @@ func TestDatabaseAway(t *testing.T) {
 			"dry run":  func() error { _, err := r.store.DryRun(ctx, submission("k", "pay")); return err },
 			"get":      func() error { _, err := r.store.Get(ctx, tenant, id); return err },
 			"list":     func() error { _, _, err := r.store.List(ctx, commands.Filter{Tenant: tenant}); return err },
-			"cancel":   func() error { _, _, err := r.store.Cancel(ctx, tenant, id, "caller"); return err },
+			"cancel":   func() error { _, _, err := r.store.Cancel(ctx, tenant, id, audit.By{Actor: "caller"}); return err },
 			"attempts": func() error { _, err := r.store.Attempts(ctx, tenant, id); return err },
 			"events":   func() error { _, err := r.store.Events(ctx, tenant, id); return err },
 			"overdue":  func() error { _, err := r.store.CloseOverdue(ctx); return err },
@@ -68,7 +69,7 @@ func TestUnknownCommits(t *testing.T) {
 					t.Errorf("item %d: %+v", i, res)
 				}
 			}
-			if _, _, err := r.store.Cancel(t.Context(), tenant, first.ID, "caller"); !errors.Is(err, commands.ErrUnavailable) {
+			if _, _, err := r.store.Cancel(t.Context(), tenant, first.ID, audit.By{Actor: "caller"}); !errors.Is(err, commands.ErrUnavailable) {
 				t.Errorf("cancel: %v", err)
 			}
 			mend()
@@ -85,7 +86,7 @@ func TestUnknownCommits(t *testing.T) {
 			if made {
 				want = commands.CancelTooLate
 			}
-			if c, result, err := r.store.Cancel(t.Context(), tenant, first.ID, "caller"); err != nil || result != want || c.State != outcome.StateCancelled {
+			if c, result, err := r.store.Cancel(t.Context(), tenant, first.ID, audit.By{Actor: "caller"}); err != nil || result != want || c.State != outcome.StateCancelled {
 				t.Errorf("cancel again: %s, %v", result, err)
 			}
 			if n := r.count(t, `SELECT count(*) FROM commands`); n != 4 {

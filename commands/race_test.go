@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/internal/testkit"
 	"executor/outcome"
 )
@@ -97,7 +98,10 @@ func (r *rig) finishByRules(ctx context.Context, id uuid.UUID, e ending) error {
 // meddle cancels, tells of late evidence and reads, in any order.
 func (r *rig) meddle(t *testing.T, id uuid.UUID) {
 	deeds := []func() error{
-		func() error { _, _, err := r.store.Cancel(t.Context(), tenant, id, "caller"); return err },
+		func() error {
+			_, _, err := r.store.Cancel(t.Context(), tenant, id, audit.By{Actor: "caller"})
+			return err
+		},
 		func() error { _, err := r.store.Get(t.Context(), tenant, id); return err },
 		func() error { _, err := r.store.Events(t.Context(), tenant, id); return err },
 	}
@@ -215,7 +219,7 @@ func TestLockWaits(t *testing.T) {
 	}
 	result := make(chan commands.CancelResult, 1)
 	go func() {
-		_, res, err := r.store.Cancel(bounded(t), tenant, id, "caller")
+		_, res, err := r.store.Cancel(bounded(t), tenant, id, audit.By{Actor: "caller"})
 		if err != nil {
 			t.Error(err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/internal/testkit"
 	"executor/outcome"
 	"executor/upstreams"
@@ -90,7 +91,7 @@ func (r *rig) apply(t testing.TB, source string) upstreams.Upstream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, _, err := r.ups.Apply(t.Context(), p, "test")
+	u, _, err := r.ups.Apply(t.Context(), p, audit.By{Actor: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/internal/testkit"
 	"executor/outcome"
 )
@@ -122,7 +123,7 @@ func TestReplay(t *testing.T) {
 			r.apply(t, strings.Replace(profile, "  pay:", "  renamed:", 1))
 		}},
 		{"upstream paused", func(*commands.Submission) {}, func(t *testing.T, r *rig, _ uuid.UUID) {
-			if _, err := r.ups.Pause(t.Context(), tenant, "up", "maintenance", "test"); err != nil {
+			if _, err := r.ups.Pause(t.Context(), tenant, "up", audit.By{Actor: "test", Reason: "maintenance"}); err != nil {
 				t.Fatal(err)
 			}
 		}},
@@ -429,7 +430,7 @@ func created(c commands.Command) time.Time { return c.CreatedAt }
 // TestAcceptedWhilePaused: the caller is told at once that nothing is sent.
 func TestAcceptedWhilePaused(t *testing.T) {
 	r := newRig(t)
-	if _, err := r.ups.Pause(t.Context(), tenant, "up", "maintenance", "test"); err != nil {
+	if _, err := r.ups.Pause(t.Context(), tenant, "up", audit.By{Actor: "test", Reason: "maintenance"}); err != nil {
 		t.Fatal(err)
 	}
 	if c := r.submit(t, submission("k", "pay")); c.Waiting == nil || c.Waiting.For != commands.WaitPaused {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/outcome"
 )
 
@@ -30,7 +31,10 @@ func TestTenants(t *testing.T) {
 		"get":      func() error { _, err := r.store.Get(t.Context(), other, mine.ID); return err },
 		"wait":     func() error { _, err := r.store.Wait(t.Context(), other, mine.ID); return err },
 		"wait, 0s": func() error { _, err := r.store.Wait(ended, other, mine.ID); return err },
-		"cancel":   func() error { _, _, err := r.store.Cancel(t.Context(), other, mine.ID, "them"); return err },
+		"cancel": func() error {
+			_, _, err := r.store.Cancel(t.Context(), other, mine.ID, audit.By{Actor: "them"})
+			return err
+		},
 		"attempts": func() error { _, err := r.store.Attempts(t.Context(), other, mine.ID); return err },
 		"events":   func() error { _, err := r.store.Events(t.Context(), other, mine.ID); return err },
 	} {

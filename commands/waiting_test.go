@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/outcome"
 )
 
@@ -63,21 +64,21 @@ func TestWaiting(t *testing.T) {
 		}, commands.WaitPermit, nil},
 		{"paused", func(t *testing.T, r *rig) commands.Command {
 			c := r.submit(t, submission("k", "pay"))
-			if _, err := r.ups.Pause(t.Context(), tenant, "up", "maintenance", "test"); err != nil {
+			if _, err := r.ups.Pause(t.Context(), tenant, "up", audit.By{Actor: "test", Reason: "maintenance"}); err != nil {
 				t.Fatal(err)
 			}
 			return c
 		}, commands.WaitPaused, nil},
 		{"paused in its backoff", func(t *testing.T, r *rig) commands.Command {
 			c := r.get(t, r.after(t, "k", "pay", outcome.StatePending, lost))
-			if _, err := r.ups.Pause(t.Context(), tenant, "up", "maintenance", "test"); err != nil {
+			if _, err := r.ups.Pause(t.Context(), tenant, "up", audit.By{Actor: "test", Reason: "maintenance"}); err != nil {
 				t.Fatal(err)
 			}
 			return c
 		}, commands.WaitPaused, nil},
 		{"frozen and paused", func(t *testing.T, r *rig) commands.Command {
 			r.exec(t, `INSERT INTO deployment (id, system_identifier, timeline, frozen_at) VALUES ('d', '1', 1, now())`)
-			if _, err := r.ups.Pause(t.Context(), tenant, "up", "maintenance", "test"); err != nil {
+			if _, err := r.ups.Pause(t.Context(), tenant, "up", audit.By{Actor: "test", Reason: "maintenance"}); err != nil {
 				t.Fatal(err)
 			}
 			return r.submit(t, submission("k", "pay"))
@@ -119,7 +120,7 @@ func (r *rig) reset(t testing.TB) {
 	t.Helper()
 	r.exec(t, `TRUNCATE commands, command_requests, attempts, findings, events, deployment, river_job`)
 	r.exec(t, `UPDATE upstreams SET throttled_until = NULL`)
-	if _, err := r.ups.Resume(t.Context(), tenant, "up", "test"); err != nil {
+	if _, err := r.ups.Resume(t.Context(), tenant, "up", audit.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	r.apply(t, profile)

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"executor/attempts"
+	"executor/internal/audit"
 	"executor/internal/egress"
 	"executor/internal/testkit"
 	"executor/outcome"
@@ -23,7 +24,7 @@ import (
 func newSendingRig(t testing.TB) *rig {
 	t.Helper()
 	pool := testkit.Database(t)
-	if _, err := attempts.NewDeployment(pool, "test", nil).Adopt(context.Background(), "test"); err != nil {
+	if _, err := attempts.NewDeployment(pool, "test", nil).Adopt(context.Background(), audit.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	r := newRigOn(t, pool)
@@ -156,14 +157,14 @@ func TestADeadKeyIsNotReplayed(t *testing.T) {
 	u := r.apply(t, keyed(profileFor("http://127.0.0.1:1024", "\n      replay: true\n      "+often+"\n", ""), "24h"))
 	dead, alive := r.unresolved(t, "dead", lost), r.unresolved(t, "alive", lost)
 	r.exec(t, `UPDATE attempts SET started_at = started_at - interval '24 hours' WHERE command_id = $1`, dead)
-	if _, err := r.ups.Pause(t.Context(), tenant, u.Name, "test", "test"); err != nil {
+	if _, err := r.ups.Pause(t.Context(), tenant, u.Name, audit.By{Actor: "test", Reason: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	r.start(t)
 	eventually(t, "a round", func() bool {
 		return r.count(t, `SELECT count(*) FROM doubts WHERE command_id = $1 AND rounds > 0 AND next_at IS NOT NULL`, alive) == 1
 	})
-	if _, err := r.ups.Resume(t.Context(), tenant, u.Name, "test"); err != nil {
+	if _, err := r.ups.Resume(t.Context(), tenant, u.Name, audit.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	r.reaches(t, alive, outcome.StatePending)

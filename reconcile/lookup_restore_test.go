@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"executor/attempts"
+	"executor/internal/audit"
 	"executor/outcome"
 )
 
@@ -23,14 +24,14 @@ func TestARestoreStartsTheSettleTimeAnew(t *testing.T) {
 	r.exec(t, `UPDATE attempts SET started_at = started_at - interval '1 day', latest_end = latest_end - interval '1 day'`)
 	r.deployment(t, "test")
 	deployment := attempts.OpenDeployment(r.pool, "test", r.commands, r.ups)
-	if _, err := deployment.Doubt(t.Context(), "restored", "test"); err != nil {
+	if _, err := deployment.Doubt(t.Context(), audit.By{Actor: "test", Reason: "restored"}); err != nil {
 		t.Fatal(err)
 	}
 	meanwhile := r.unresolved(t, "k2", lost)
 	var operators sync.WaitGroup
 	for range 4 {
 		operators.Go(func() {
-			if _, err := deployment.Resume(t.Context(), "test"); err != nil {
+			if _, err := deployment.Resume(t.Context(), audit.By{Actor: "test"}); err != nil {
 				t.Errorf("resume: %v", err)
 			}
 		})

@@ -20,6 +20,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/internal/egress"
 	"executor/internal/testkit"
 	"executor/outcome"
@@ -117,7 +118,7 @@ func (r *noticeRig) apply(t testing.TB, source string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.ups.Apply(t.Context(), p, "test"); err != nil {
+	if _, _, err := r.ups.Apply(t.Context(), p, audit.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/internal/testkit"
 	"executor/outcome"
 	"executor/upstreams"
@@ -77,7 +78,7 @@ func (r *reportRig) apply(t testing.TB, tenant, name, extra string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.ups.Apply(t.Context(), p, "test"); err != nil {
+	if _, _, err := r.ups.Apply(t.Context(), p, audit.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 }

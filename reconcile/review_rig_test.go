@@ -275,7 +275,7 @@ func situations() []situation {
 		{"in doubt, with a key that lives", func(t *testing.T, d desk) uuid.UUID { return d.waiting(t, "pay") }},
 		{"in doubt, cancelled by the caller", func(t *testing.T, d desk) uuid.UUID {
 			id := d.waiting(t, "pay")
-			if _, _, err := d.commands.Cancel(t.Context(), tenant, id, "caller"); err != nil {
+			if _, _, err := d.commands.Cancel(t.Context(), tenant, id, audit.By{Actor: "caller"}); err != nil {
 				t.Fatal(err)
 			}
 			return id

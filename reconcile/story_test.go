@@ -18,6 +18,7 @@ import (
 
 	"executor/attempts"
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/internal/egress"
 	"executor/internal/seal"
 	"executor/internal/simulator"
@@ -91,7 +92,7 @@ func newStory(env *testscript.Env) error {
 	t := env.T().(*stories).T
 	w := &story{pool: testkit.Database(t), sim: simulator.New(simulator.Config{}), ids: map[string]uuid.UUID{}, op: map[string]int{}}
 	env.Values[storyKey{}] = w
-	if _, err := attempts.NewDeployment(w.pool, "test", nil).Adopt(t.Context(), "test"); err != nil {
+	if _, err := attempts.NewDeployment(w.pool, "test", nil).Adopt(t.Context(), audit.By{Actor: "test"}); err != nil {
 		return err
 	}
 	var err error

@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/internal/simulator"
 	"executor/outcome"
 	"executor/reconcile"
@@ -127,7 +128,7 @@ func (w *story) apply(ctx context.Context, name, source string) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = w.ups.Apply(ctx, p, "story")
+	_, _, err = w.ups.Apply(ctx, p, audit.By{Actor: "story"})
 	return err
 }
 
@@ -350,7 +351,7 @@ func (l *line) heard(key string) (map[int]told, error) {
 }
 
 func sayCancel(l *line) error {
-	_, result, err := l.commands.Cancel(l.ctx, tenant, l.ids[l.arg(0)], "story")
+	_, result, err := l.commands.Cancel(l.ctx, tenant, l.ids[l.arg(0)], audit.By{Actor: "story"})
 	if err == nil && string(result) != l.arg(1) {
 		err = fmt.Errorf("the caller is told %s", result)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"executor/internal/audit"
 )
 
 // ErrNotFound: no such upstream for this tenant, or no such version of it.
@@ -81,7 +84,7 @@ const upstreamColumns = `id, tenant, name, version, paused_at, paused_by, paused
 // Apply makes the profile the newest version of its upstream, and makes the
 // upstream if there is none. The source that is the newest already changes
 // nothing.
-func (s *Store) Apply(ctx context.Context, p *Profile, actor string) (Upstream, bool, error) {
+func (s *Store) Apply(ctx context.Context, p *Profile, by audit.By) (Upstream, bool, error) {
 	var row upstreamRow
 	changed := false
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
@@ -95,8 +98,10 @@ func (s *Store) Apply(ctx context.Context, p *Profile, actor string) (Upstream, 
 			return err
 		}
 		changed = true
-		row, err = addVersion(ctx, tx, row, p, sum[:], actor)
-		return err
+		if row, err = addVersion(ctx, tx, row, p, sum[:], by.Actor); err != nil {
+			return err
+		}
+		return noteVersion(ctx, tx, row, sum[:], by)
 	})
 	if err != nil {
 		return Upstream{}, false, fmt.Errorf("apply upstream %s of %s: %w", p.Upstream, p.Tenant, err)
@@ -140,6 +145,22 @@ func addVersion(ctx context.Context, tx pgx.Tx, row upstreamRow, p *Profile, sum
 		UPDATE upstreams SET version = version + 1, budget_tokens = least(budget_tokens, $2), updated_at = now()
 		WHERE id = $1
 		RETURNING `+upstreamColumns, row.ID, float64(p.Retry.Budget.Burst)))
+}
+
+// noteVersion writes the new version and the one it follows into the audit, as the
+// last step of the transaction.
+func noteVersion(ctx context.Context, tx pgx.Tx, row upstreamRow, sum []byte, by audit.By) error {
+	type version struct {
+		Version int `json:"version"`
+	}
+	e := audit.Entry{
+		Tenant: row.Tenant, Actor: by.Actor, Action: audit.ActionProfileApply, Subject: row.Name, Reason: by.Reason,
+		After: version{row.Version}, Details: map[string]string{"sha256": hex.EncodeToString(sum)},
+	}
+	if row.Version > 1 {
+		e.Before = version{row.Version - 1}
+	}
+	return audit.Record(ctx, tx, e)
 }
 
 // one reads the only row of a query.
@@ -235,32 +256,6 @@ func (s *Store) Versions(ctx context.Context, tenant, name string) ([]Version, e
 		return nil, fmt.Errorf("versions of upstream %s of %s: %w", name, tenant, err)
 	}
 	return versions, nil
-}
-
-// Pause holds back every new attempt at an upstream. Pausing a paused one
-// changes who and why, not since when.
-func (s *Store) Pause(ctx context.Context, tenant, name, reason, actor string) (Upstream, error) {
-	return s.change(ctx, "pause", tenant, name, `
-		UPDATE upstreams SET paused_at = coalesce(paused_at, now()), paused_reason = $3, paused_by = $4, updated_at = now()
-		WHERE tenant = $1 AND name = $2
-		RETURNING `+upstreamColumns, tenant, name, reason, actor)
-}
-
-// Resume ends a pause. Who resumed is for the caller to log.
-func (s *Store) Resume(ctx context.Context, tenant, name, _ string) (Upstream, error) {
-	return s.change(ctx, "resume", tenant, name, `
-		UPDATE upstreams SET paused_at = NULL, paused_reason = '', paused_by = '', updated_at = now()
-		WHERE tenant = $1 AND name = $2
-		RETURNING `+upstreamColumns, tenant, name)
-}
-
-func (s *Store) change(ctx context.Context, what, tenant, name, query string, args ...any) (Upstream, error) {
-	row, err := one(s.pool.Query(ctx, query, args...))
-	if err != nil {
-		return Upstream{}, fmt.Errorf("%s upstream %s of %s: %w", what, name, tenant, err)
-	}
-	s.forget(tenant, name)
-	return s.withProfile(ctx, row)
 }
 
 // Profile gives the profile of one version, which never changes. It may be asked

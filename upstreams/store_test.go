@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"executor/internal/audit"
 	"executor/internal/testkit"
 	"executor/upstreams"
 )
@@ -37,7 +38,7 @@ func profile(t testing.TB, tenant, description string, burst int) *upstreams.Pro
 
 func apply(t testing.TB, s *upstreams.Store, p *upstreams.Profile) (upstreams.Upstream, bool) {
 	t.Helper()
-	u, changed, err := s.Apply(context.Background(), p, "anna")
+	u, changed, err := s.Apply(context.Background(), p, audit.By{Actor: "anna"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,8 +99,11 @@ func TestNotFound(t *testing.T) {
 		"id":       func() error { _, err := s.ByID(ctx, u.ID+1); return err },
 		"version":  func() error { _, err := s.Profile(ctx, u.ID, 2); return err },
 		"versions": func() error { _, err := s.Versions(ctx, "acme", "other"); return err },
-		"pause":    func() error { _, err := s.Pause(ctx, "zeta", "ledger", "why", "anna"); return err },
-		"resume":   func() error { _, err := s.Resume(ctx, "zeta", "ledger", "anna"); return err },
+		"pause": func() error {
+			_, err := s.Pause(ctx, "zeta", "ledger", audit.By{Actor: "anna", Reason: "why"})
+			return err
+		},
+		"resume": func() error { _, err := s.Resume(ctx, "zeta", "ledger", audit.By{Actor: "anna"}); return err },
 	}
 	for name, call := range calls {
 		if err := call(); !errors.Is(err, upstreams.ErrNotFound) {
@@ -114,11 +118,11 @@ func TestPause(t *testing.T) {
 	if u, err := s.Latest(ctx, "acme", "ledger"); err != nil || u.PausedAt != nil {
 		t.Fatalf("before: %+v %v", u, err)
 	}
-	paused, err := s.Pause(ctx, "acme", "ledger", "maintenance", "anna")
+	paused, err := s.Pause(ctx, "acme", "ledger", audit.By{Actor: "anna", Reason: "maintenance"})
 	if err != nil || paused.PausedAt == nil || paused.PausedBy != "anna" || paused.PausedReason != "maintenance" {
 		t.Fatalf("paused: %+v %v", paused, err)
 	}
-	again, err := s.Pause(ctx, "acme", "ledger", "still", "bert")
+	again, err := s.Pause(ctx, "acme", "ledger", audit.By{Actor: "bert", Reason: "still"})
 	if err != nil || !again.PausedAt.Equal(*paused.PausedAt) || again.PausedBy != "bert" {
 		t.Errorf("paused again: %+v %v", again, err)
 	}
@@ -128,7 +132,7 @@ func TestPause(t *testing.T) {
 	if u, _ := apply(t, s, profile(t, "acme", "two", 20)); u.PausedAt == nil {
 		t.Error("a new version ended the pause")
 	}
-	resumed, err := s.Resume(ctx, "acme", "ledger", "anna")
+	resumed, err := s.Resume(ctx, "acme", "ledger", audit.By{Actor: "anna"})
 	if err != nil || resumed.PausedAt != nil || resumed.PausedBy != "" || resumed.PausedReason != "" {
 		t.Errorf("resumed: %+v %v", resumed, err)
 	}
@@ -142,7 +146,7 @@ func TestConcurrentApply(t *testing.T) {
 	for i := range 16 {
 		wg.Go(func() {
 			p := profile(t, "acme", fmt.Sprintf("description %d", i/4), 20)
-			if _, _, err := upstreams.NewStore(pool).Apply(ctx, p, "anna"); err != nil {
+			if _, _, err := upstreams.NewStore(pool).Apply(ctx, p, audit.By{Actor: "anna"}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -211,7 +215,7 @@ func TestApplyIsAllOrNothing(t *testing.T) {
 		CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$;
 		CREATE TRIGGER refuse BEFORE INSERT ON upstream_versions FOR EACH ROW EXECUTE FUNCTION refuse()`)
 	s := upstreams.NewStore(pool)
-	if _, _, err := s.Apply(ctx, profile(t, "acme", "one", 20), "anna"); err == nil {
+	if _, _, err := s.Apply(ctx, profile(t, "acme", "one", 20), audit.By{Actor: "anna"}); err == nil {
 		t.Fatal("applied")
 	}
 	if all, err := s.All(ctx); err != nil || len(all) != 0 {

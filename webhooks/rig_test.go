@@ -21,6 +21,7 @@ import (
 	reference "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/internal/egress"
 	"executor/internal/seal"
 	"executor/internal/testkit"
@@ -107,7 +108,7 @@ func (r *rig) apply(t testing.TB, upstream, owner string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.ups.Apply(t.Context(), p, "test"); err != nil {
+	if _, _, err := r.ups.Apply(t.Context(), p, audit.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"executor/attempts"
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/upstreams"
 	"executor/webhooks"
 )
@@ -123,6 +124,7 @@ func newDeploymentShowCommand() *cobra.Command {
 
 func newDeploymentAdoptCommand() *cobra.Command {
 	var f deploymentFlags
+	var reason string
 	cmd := &cobra.Command{
 		Use:   "adopt",
 		Short: "Make the data this deployment's own",
@@ -137,10 +139,11 @@ only when the original is gone or when it shall live on its own. It stays frozen
 				return usage(err)
 			}
 			return f.run(cmd, func(ctx context.Context, d *attempts.Deployment) (attempts.DeploymentState, error) {
-				return d.Adopt(ctx, actor())
+				return d.Adopt(ctx, audit.By{Actor: actor(), Reason: reason})
 			})
 		},
 	}
 	f.add(cmd)
+	addReason(cmd, &reason)
 	return cmd
 }

@@ -226,7 +226,7 @@ func (d *dev) openUpstream(ctx context.Context, o devOptions) error {
 	if err != nil {
 		return err
 	}
-	d.upstream, _, err = upstreams.NewStore(d.pool).Apply(ctx, profile, "executor dev")
+	d.upstream, _, err = upstreams.NewStore(d.pool).Apply(ctx, profile, audit.By{Actor: "executor dev"})
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"executor/attempts"
+	"executor/internal/audit"
 )
 
 func newFreezeCommand() *cobra.Command {
@@ -32,10 +33,11 @@ restored in a way that leaves no trace, over its own files for instance, say so 
 				return usage(errors.New("--reason is needed: it is kept and shown with your name"))
 			}
 			return f.run(cmd, func(ctx context.Context, d *attempts.Deployment) (attempts.DeploymentState, error) {
+				by := audit.By{Actor: actor(), Reason: reason}
 				if doubt {
-					return d.Doubt(ctx, reason, actor())
+					return d.Doubt(ctx, by)
 				}
-				return d.Freeze(ctx, reason, actor())
+				return d.Freeze(ctx, by)
 			})
 		},
 	}
@@ -47,20 +49,22 @@ restored in a way that leaves no trace, over its own files for instance, say so 
 
 func newResumeCommand() *cobra.Command {
 	var f deploymentFlags
+	var reason string
 	cmd := &cobra.Command{
 		Use:   "resume",
 		Short: "Send again after a freeze",
 		Long: `Resume ends a freeze. After a promotion or a restore every command that was open counts
 as possibly sent first, since the record of an attempt may be what was lost; then the
 rules decide. Make sure before that the old database and its processes are gone.`,
-		Example: "  executor resume",
+		Example: `  executor resume --reason "the old primary is gone"`,
 		Args:    args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.run(cmd, func(ctx context.Context, d *attempts.Deployment) (attempts.DeploymentState, error) {
-				return d.Resume(ctx, actor())
+				return d.Resume(ctx, audit.By{Actor: actor(), Reason: reason})
 			})
 		},
 	}
 	f.add(cmd)
+	addReason(cmd, &reason)
 	return cmd
 }

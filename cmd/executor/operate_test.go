@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"executor/internal/audit"
 	"executor/internal/testkit"
 	"executor/upstreams"
 )
@@ -220,7 +221,7 @@ func TestDoctorFindsWhatWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := upstreams.NewStore(pool)
-	u, _, err := store.Apply(context.Background(), profile, "test")
+	u, _, err := store.Apply(context.Background(), profile, audit.By{Actor: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +237,7 @@ func TestDoctorFindsWhatWaits(t *testing.T) {
 	expect("upstream bank", statusOK, "version 1")
 	statement(t, pool, `UPDATE upstreams SET throttled_until = now() + interval '1 hour'`)
 	expect("upstream bank", statusWarn, "left alone until")
-	if _, err := store.Pause(context.Background(), "default", "bank", "they are down", "me"); err != nil {
+	if _, err := store.Pause(context.Background(), "default", "bank", audit.By{Actor: "me", Reason: "they are down"}); err != nil {
 		t.Fatal(err)
 	}
 	expect("upstream bank", statusWarn, "paused by me")

@@ -9,6 +9,7 @@ import (
 	"executor/attempts"
 	"executor/commands"
 	"executor/examples"
+	"executor/internal/audit"
 	"executor/outcome"
 	"executor/upstreams"
 )
@@ -27,7 +28,7 @@ func TestResumeTells(t *testing.T) {
 		t.Fatal(err)
 	}
 	ups := upstreams.NewStore(pool)
-	if _, _, err := ups.Apply(t.Context(), profile, "test"); err != nil {
+	if _, _, err := ups.Apply(t.Context(), profile, audit.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	jobs, err := attempts.NewInserter(pool)
