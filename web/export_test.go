@@ -1,0 +1,21 @@
+package web
+
+import "executor/internal/operators"
+
+// Route is a page or an action as tests walk them.
+type Route struct {
+	Method, Pattern string
+	Role            operators.Role
+}
+
+// AllRoutes lists every page and action.
+func AllRoutes() []Route {
+	var list []Route
+	for _, r := range routes() {
+		list = append(list, Route{r.method, r.pattern, r.role})
+	}
+	return list
+}
+
+// Inert is inert.
+func Inert(page []byte) []byte { return inert(page) }
