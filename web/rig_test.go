@@ -24,6 +24,7 @@ import (
 	"executor/attempts"
 	"executor/commands"
 	"executor/internal/apikeys"
+	"executor/internal/audit"
 	"executor/internal/egress"
 	"executor/internal/operators"
 	"executor/internal/seal"
@@ -114,7 +115,7 @@ func (s *site) wire(t testing.TB, log *slog.Logger) {
 	s.commands = commands.NewStore(commands.Config{Pool: s.pool, Upstreams: s.ups, Jobs: jobs, Announcer: s.hooks, Deployment: "test", Log: log})
 	t.Cleanup(s.commands.Close)
 	s.doubts = reconcile.NewStore(reconcile.Config{Pool: s.pool, Commands: s.commands, Upstreams: s.ups, Log: log})
-	if _, err := attempts.NewDeployment(s.pool, "test", nil).Adopt(t.Context(), "test"); err != nil {
+	if _, err := attempts.NewDeployment(s.pool, "test", nil).Adopt(t.Context(), audit.By{Actor: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	s.startEngines(t, log)
