@@ -192,7 +192,7 @@ func (s *site) apply(t testing.TB, source string) upstreams.Upstream {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, _, err := s.ups.Apply(t.Context(), p, "test")
+	u, _, err := s.ups.Apply(t.Context(), p, audit.By{Actor: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
