@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -21,7 +22,7 @@ var templateFiles embed.FS
 type pages map[string]*template.Template
 
 // shared are the files that every page has.
-var shared = []string{"layout.html", "parts.html"}
+var shared = []string{"layout.html", "parts.html", "part_*.html"}
 
 func parsePages(a *assets) (pages, error) {
 	names, err := fs.Glob(templateFiles, "*.html")
@@ -34,7 +35,7 @@ func parsePages(a *assets) (pages, error) {
 	}
 	all := pages{}
 	for _, name := range names {
-		if slices.Contains(shared, name) {
+		if isShared(name) {
 			continue
 		}
 		page, err := template.Must(base.Clone()).ParseFS(templateFiles, name)
@@ -44,6 +45,13 @@ func parsePages(a *assets) (pages, error) {
 		all[name] = page
 	}
 	return all, nil
+}
+
+func isShared(name string) bool {
+	return slices.ContainsFunc(shared, func(pattern string) bool {
+		matches, err := path.Match(pattern, name)
+		return err == nil && matches
+	})
 }
 
 // frame is what the layout shows around a page.
