@@ -42,13 +42,16 @@ var apart = map[string][]string{
 	"internal/seal":        {},
 	"internal/simulator":   {},
 	"internal/testkit":     {"internal/postgres", "migrations"},
+
+	"internal/testkit/browser": {}, // apart from testkit too: tests without a database use it
 }
 
 // testOnly are packages that no product code imports, but for the named files
 // of cmd/executor.
 var testOnly = map[string][]string{
-	"internal/testkit":   nil,
-	"internal/simulator": {"dev", "demo", "simulator"},
+	"internal/testkit":         nil,
+	"internal/testkit/browser": nil,
+	"internal/simulator":       {"dev", "demo", "simulator"},
 }
 
 // goPackage is what go list tells of a package, without its tests.
@@ -80,7 +83,8 @@ func listPackages(t *testing.T) []goPackage {
 }
 
 // room is the part of the project that a package belongs to: the first element
-// of its path, or the first two below internal. Foreign packages have none.
+// of its path, or the first two below internal, unless it is set apart by
+// itself. Foreign packages have none.
 func room(importPath string) (string, bool) {
 	if importPath == module {
 		return "", true
@@ -88,6 +92,9 @@ func room(importPath string) (string, bool) {
 	rest, ours := strings.CutPrefix(importPath, module+"/")
 	if !ours {
 		return "", false
+	}
+	if _, byItself := apart[rest]; byItself {
+		return rest, true
 	}
 	elements := strings.SplitN(rest, "/", 3)
 	if elements[0] == "internal" && len(elements) > 1 {
@@ -189,6 +196,7 @@ func TestMayImport(t *testing.T) {
 		{"executor/internal/egress", "upstreams", false},
 		{"executor/client", "api", false},
 		{"executor/internal/testkit/withpg", "internal/postgres", true},
+		{"executor/internal/testkit/browser", "internal/testkit", false},
 	} {
 		if got := mayImport(tt.importer, tt.to); got != tt.want {
 			t.Errorf("mayImport(%s, %s) = %v, want %v", tt.importer, tt.to, got, tt.want)
