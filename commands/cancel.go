@@ -48,6 +48,12 @@ func (s *Store) cancel(ctx context.Context, tx Tx, tenant string, id uuid.UUID, 
 	if !ok || c.Tenant != tenant {
 		return "", nil, ErrNotFound
 	}
+	return s.CancelIn(ctx, tx, c, actor)
+}
+
+// CancelIn is Cancel as a step of the caller's transaction, which has locked the
+// command. After the commit the caller passes what was moved to Changed.
+func (s *Store) CancelIn(ctx context.Context, tx Tx, c Locked, actor string) (CancelResult, []Moved, error) {
 	if c.State.Absorbing() {
 		return CancelTooLate, nil, nil
 	}

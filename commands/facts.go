@@ -155,6 +155,9 @@ type Terms struct {
 	announceAfter *time.Duration
 }
 
+// Deadline is how long a command has from the moment on that it may be sent.
+func (t Terms) Deadline() time.Duration { return t.deadline }
+
 // announcePendingAfter is how long an unresolved outcome is held back where the
 // upstream accepted the command and can be asked: most such doubts end sooner.
 const announcePendingAfter = 30 * time.Second

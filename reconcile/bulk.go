@@ -2,6 +2,8 @@ package reconcile
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,13 +22,21 @@ const MaxBulk = 10_000
 // ErrBulkNotFound: the tenant has started no bulk action under that id.
 var ErrBulkNotFound = errors.New("bulk action not found")
 
-// BulkRequest asks for one action on everything in the queue that a filter finds.
+// Selected is a command that a person picked, as they saw it.
+type Selected struct {
+	Command uuid.UUID
+	Version int
+}
+
+// BulkRequest asks for one action on everything in the queue that a filter finds, or
+// on commands that a person picked.
 type BulkRequest struct {
 	ID                uuid.UUID // chosen by whoever asks: under the same id it is started once
 	Tenant            string
 	Actor             string
 	Action            string       // resolve, lookup, resend, assign or note
-	Filter            ReviewFilter // has to leave something out
+	Filter            ReviewFilter // has to leave something out; with a selection it only says how that was found
+	Selection         []Selected   // those that were picked, instead of what the filter finds
 	Reason            string
 	EvidenceReference string
 	Resolution        Resolution // for resolve
@@ -67,6 +77,7 @@ type Bulk struct {
 	Actor     string
 	Reason    string
 	CreatedAt time.Time
+	Order     BulkOrder
 	State     string
 	Count     int // commands it is for
 	Done      int
@@ -74,6 +85,7 @@ type Bulk struct {
 	Problems  map[string]int // how often each problem refused it
 	Items     []BulkItem
 	Sample    []BulkItem // of a dry run: the oldest of them
+	Selection []Selected // of a dry run: all of them
 }
 
 // BulkItem is one command of a bulk action.
@@ -84,10 +96,11 @@ type BulkItem struct {
 	Detail  string
 }
 
-// bulkOrder is what is to be done, as it is stored and compared.
-type bulkOrder struct {
+// BulkOrder is what is to be done, as it is stored and compared.
+type BulkOrder struct {
 	Action            string       `json:"action"`
 	Filter            ReviewFilter `json:"filter"`
+	Picked            *Picked      `json:"picked,omitempty"` // nil if the filter selected
 	Reason            string       `json:"reason"`
 	EvidenceReference string       `json:"evidence_reference,omitempty"`
 	Resolution        *Resolution  `json:"resolution,omitempty"`
@@ -95,10 +108,35 @@ type bulkOrder struct {
 	Absent            bool         `json:"absent,omitempty"`
 }
 
+// Picked stands for a selection, which may be long.
+type Picked struct {
+	Count  int    `json:"count"`
+	SHA256 string `json:"sha256"` // of the ids and versions
+}
+
+// picked leaves out of a selection what is in it twice, and sums it up.
+func (r *BulkRequest) picked() (*Picked, []upstreams.FieldError) {
+	seen := make(map[uuid.UUID]bool, len(r.Selection))
+	var once []Selected
+	sum := sha256.New()
+	for _, c := range r.Selection {
+		if c.Version < 1 {
+			return nil, []upstreams.FieldError{field("/selection", "missing_version", "Each command is selected with the version that you saw.")}
+		}
+		if !seen[c.Command] {
+			seen[c.Command] = true
+			once = append(once, c)
+			fmt.Fprintf(sum, "%s %d\n", c.Command, c.Version)
+		}
+	}
+	r.Selection = once
+	return &Picked{Count: len(once), SHA256: hex.EncodeToString(sum.Sum(nil))}, nil
+}
+
 // order checks a request and keeps what matters for its action.
-func (r BulkRequest) order() (bulkOrder, error) {
+func (r *BulkRequest) order() (BulkOrder, error) {
 	a := Action{Actor: r.Actor, Reason: r.Reason, EvidenceReference: r.EvidenceReference}
-	o := bulkOrder{Action: r.Action, Filter: r.Filter}
+	o := BulkOrder{Action: r.Action, Filter: r.Filter}
 	var fields []upstreams.FieldError
 	switch r.Action {
 	case ActionResolve:
@@ -114,7 +152,12 @@ func (r BulkRequest) order() (bulkOrder, error) {
 	default:
 		fields = append(fields, field("/action", "unknown_action", "There is no bulk action %q: it is one of %s.", r.Action, strings.Join(BulkActions(), ", ")))
 	}
-	if !r.Filter.narrows() {
+	switch {
+	case len(r.Selection) > 0:
+		var wrong []upstreams.FieldError
+		o.Picked, wrong = r.picked()
+		fields = append(fields, wrong...)
+	case !r.Filter.narrows():
 		fields = append(fields, field("/filter", "missing", "A bulk action needs a filter. For all there is, name the kinds."))
 	}
 	if r.ID == uuid.Nil && !r.DryRun {
@@ -140,11 +183,9 @@ func (s *Store) Bulk(ctx context.Context, tenant string, id uuid.UUID) (Bulk, er
 	if err != nil {
 		return Bulk{}, unavailable("read a bulk action", err)
 	}
-	var o bulkOrder
-	if err := json.Unmarshal([]byte(order), &o); err != nil {
-		return Bulk{}, fmt.Errorf("read bulk action %s: %w", id, err)
+	if err := b.readOrder(order); err != nil {
+		return Bulk{}, err
 	}
-	b.Reason = o.Reason
 	rows, err := s.pool.Query(ctx, `
 		SELECT command_id, result, problem, detail FROM bulk_items WHERE tenant = $1 AND bulk_id = $2 ORDER BY number`, tenant, id)
 	if err != nil {
@@ -155,6 +196,14 @@ func (s *Store) Bulk(ctx context.Context, tenant string, id uuid.UUID) (Bulk, er
 	}
 	b.sum()
 	return b, nil
+}
+
+func (b *Bulk) readOrder(text string) error {
+	if err := json.Unmarshal([]byte(text), &b.Order); err != nil {
+		return fmt.Errorf("read bulk action %s: %w", b.ID, err)
+	}
+	b.Reason = b.Order.Reason
+	return nil
 }
 
 // sum counts the items.

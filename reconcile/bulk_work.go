@@ -152,7 +152,7 @@ func (s *Store) workBulkIn(ctx context.Context, tx commands.Tx, w bulkWork) ([]c
 }
 
 func (s *Store) actBulk(ctx context.Context, tx commands.Tx, w bulkWork) ([]commands.Moved, error) {
-	var o bulkOrder
+	var o BulkOrder
 	if err := json.Unmarshal([]byte(w.Request), &o); err != nil {
 		return nil, fmt.Errorf("read the order of bulk action %s: %w", w.BulkID, err)
 	}

@@ -84,6 +84,7 @@ const (
 	ActionNote    = "note"
 	ActionCorrect = "correct"
 	ActionDismiss = "dismiss" // a correction to the same state: the conflicts are over
+	ActionCancel  = "cancel"  // nothing more is to be sent
 
 	// ActionResendAbsent is a resend that takes the person's own finding that
 	// nothing has arrived.

@@ -96,13 +96,21 @@ func (st standing) mayCorrect(to outcome.State) *Refused {
 	}
 }
 
-// allowed lists the actions that would be accepted now.
-func (st standing) allowed() []string {
-	var list []string
-	for _, a := range []struct {
-		name    string
-		refused *Refused
-	}{
+// mayCancel: nothing more is sent.
+func (st standing) mayCancel() *Refused {
+	switch {
+	case st.command.State.Absorbing():
+		return &Refused{Code: string(commands.CancelTooLate), Detail: fmt.Sprintf("The command is %s already: nothing more is sent anyway.", st.command.State)}
+	case st.command.CancelRequestedAt != nil:
+		return &Refused{Code: RefusedCancelRequested, Detail: "A cancel was asked for already."}
+	default:
+		return nil
+	}
+}
+
+// options are all actions on a command, each with what would refuse it now.
+func (st standing) options() []Option {
+	return []Option{
 		{ActionResolve, st.mayResolve()},
 		{ActionLookup, st.mayLookUp()},
 		{ActionResend, st.mayResend(false)},
@@ -111,9 +119,16 @@ func (st standing) allowed() []string {
 		{ActionCorrect, st.mayCorrect("")},
 		{ActionDismiss, st.mayCorrect(st.command.State)},
 		{ActionNote, nil},
-	} {
-		if a.refused == nil {
-			list = append(list, a.name)
+		{ActionCancel, st.mayCancel()},
+	}
+}
+
+// allowed lists the actions of the queue that would be accepted now.
+func (st standing) allowed() []string {
+	var list []string
+	for _, o := range st.options() {
+		if o.Refused == nil && o.Action != ActionCancel {
+			list = append(list, o.Action)
 		}
 	}
 	return list
