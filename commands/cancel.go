@@ -48,33 +48,34 @@ func (s *Store) cancel(ctx context.Context, tx Tx, tenant string, id uuid.UUID, 
 	if !ok || c.Tenant != tenant {
 		return "", nil, ErrNotFound
 	}
-	return s.CancelIn(ctx, tx, c, actor)
-}
-
-// CancelIn is Cancel as a step of the caller's transaction, which has locked the
-// command. After the commit the caller passes what was moved to Changed.
-func (s *Store) CancelIn(ctx context.Context, tx Tx, c Locked, actor string) (CancelResult, []Moved, error) {
-	if c.State.Absorbing() {
-		return CancelTooLate, nil, nil
-	}
 	was := wish{c.State, c.CancelRequestedAt != nil}
-	if !was.CancelRequested {
-		if err := s.requestCancel(ctx, tx, &c, by.Actor); err != nil {
-			return "", nil, err
-		}
-	}
-	result, moved, err := s.cancelNow(ctx, tx, c, by.Actor)
+	result, moved, err := s.CancelIn(ctx, tx, c, by.Actor)
 	is := wish{was.State, true}
 	if len(moved) > 0 {
 		is.State = moved[0].State
 	}
-	if err != nil || is == was {
+	if err != nil || is == was || was.State.Absorbing() {
 		return result, moved, err
 	}
 	return result, moved, audit.Record(ctx, tx, audit.Entry{
 		Tenant: tenant, Actor: by.Actor, Action: audit.ActionCommandCancel, Command: &id, Reason: by.Reason,
 		Before: was, After: is, Details: map[string]any{"result": result},
 	})
+}
+
+// CancelIn is Cancel as a step of the caller's transaction, which has locked the
+// command and puts the deed into the audit. After the commit the caller passes what
+// was moved to Changed.
+func (s *Store) CancelIn(ctx context.Context, tx Tx, c Locked, actor string) (CancelResult, []Moved, error) {
+	if c.State.Absorbing() {
+		return CancelTooLate, nil, nil
+	}
+	if c.CancelRequestedAt == nil {
+		if err := s.requestCancel(ctx, tx, &c, actor); err != nil {
+			return "", nil, err
+		}
+	}
+	return s.cancelNow(ctx, tx, c, actor)
 }
 
 // cancelNow ends a command that waits. One that is under way, or in doubt, has its
