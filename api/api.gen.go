@@ -511,6 +511,7 @@ type AttemptList struct {
 
 // AuditEntry defines model for AuditEntry.
 type AuditEntry struct {
+	// Action Such as `command.resolve`, `command.cancel`, `profile.apply`, `upstream.pause` or `key.revoke`.
 	Action string `json:"action"`
 
 	// Actor The API key's name, or the operator.

@@ -91,12 +91,12 @@ const previewed = 1000
 // previewSQL counts what doubt and doubtUnresolved would find, over the indexes of
 // what is pending and what is unresolved.
 const previewSQL = `
-	WITH freeze AS (SELECT coalesce($1::timestamptz, clock_timestamp()) AS at), open AS (
+	WITH frozen AS (SELECT coalesce($1::timestamptz, clock_timestamp()) AS at), open AS (
 		(SELECT id, created_at FROM commands WHERE next_attempt_at IS NOT NULL)
 		UNION ALL (SELECT id, created_at FROM commands WHERE phase IS NOT NULL))
 	SELECT count(*) FROM (
-		SELECT FROM freeze, open WHERE open.created_at <= freeze.at AND NOT EXISTS (
-			SELECT FROM attempts a WHERE a.command_id = open.id AND a.detail = $2 AND a.ended_at >= freeze.at)
+		SELECT FROM frozen, open WHERE open.created_at <= frozen.at AND NOT EXISTS (
+			SELECT FROM attempts a WHERE a.command_id = open.id AND a.detail = $2 AND a.ended_at >= frozen.at)
 		LIMIT $3) found`
 
 // PreviewResume says what Resume would do, and changes nothing.

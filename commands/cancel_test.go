@@ -2,6 +2,7 @@ package commands_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +88,59 @@ func TestCancelInEachState(t *testing.T) {
 	}
 	if _, _, err := r.store.Cancel(t.Context(), tenant, uuid.New(), audit.By{Actor: "caller"}); !errors.Is(err, commands.ErrNotFound) {
 		t.Errorf("an unknown command: %v", err)
+	}
+}
+
+// TestCancelIsOnRecord: once for each wish, and not where there was nothing to wish.
+func TestCancelIsOnRecord(t *testing.T) {
+	r := newRig(t)
+	waiting, late := r.submit(t, submission("waiting", "pay")).ID, r.after(t, "late", "charge", outcome.StateSuccess, applied)
+	under := r.submit(t, submission("under way", "pay")).ID
+	r.begin(t, under)
+	for _, id := range []uuid.UUID{waiting, late, under} {
+		for _, who := range []string{"shop", "ann"} {
+			if _, _, err := r.store.Cancel(t.Context(), tenant, id, audit.By{Actor: who, Reason: "a mistake"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for id, want := range map[uuid.UUID]string{
+		waiting: `{"state":"pending","cancel_requested":false} {"state":"cancelled","cancel_requested":true} {"result":"cancelled"}`,
+		under:   `{"state":"executing","cancel_requested":false} {"state":"executing","cancel_requested":true} {"result":"requested"}`,
+		late:    "",
+	} {
+		list, _, err := audit.List(t.Context(), r.pool, audit.Filter{Tenant: tenant, Command: &id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, e := range list {
+			got += fmt.Sprintf("%s %s %s", e.Before, e.After, e.Details)
+			if e.Action != "command.cancel" || e.Actor != "shop" || e.Reason != "a mistake" {
+				t.Errorf("%s", e)
+			}
+		}
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if report, err := audit.Verify(t.Context(), r.pool, tenant); err != nil || !report.Sound() {
+		t.Error(report, err)
+	}
+}
+
+// TestACancelThatIsNotOnRecordDidNotHappen also where the command ended by it.
+func TestACancelThatIsNotOnRecordDidNotHappen(t *testing.T) {
+	r := newRig(t)
+	id := r.submit(t, submission("k", "pay")).ID
+	if _, err := r.pool.Exec(t.Context(), `ALTER TABLE audit ADD CHECK (action <> 'command.cancel')`); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.store.Cancel(t.Context(), tenant, id, audit.By{Actor: "ann"}); !errors.Is(err, commands.ErrUnavailable) {
+		t.Error(err)
+	}
+	if c := r.get(t, id); c.State != outcome.StatePending || c.CancelRequested {
+		t.Errorf("%s, cancel requested: %v", c.State, c.CancelRequested)
 	}
 }
 

@@ -119,6 +119,8 @@ func (s *Store) disable(ctx context.Context, tx pgx.Tx, list []standing) error {
 	if err != nil {
 		return fmt.Errorf("disable webhooks: %w", err)
 	}
+	// The audit's heads are locked in one order.
+	slices.SortFunc(off, func(a, b disabled) int { return cmp.Compare(a.Tenant, b.Tenant) })
 	for _, e := range off {
 		s.log.Warn("webhook disabled; its deliveries wait", "webhook", e.ID, "tenant", e.Tenant, "reason", e.Reason)
 		by := By{Tenant: e.Tenant, Actor: "executor", Reason: e.Reason}

@@ -310,7 +310,7 @@ func TestTenants(t *testing.T) {
 func TestListPagesAndFilters(t *testing.T) {
 	pool := testkit.Database(t)
 	fill(t, pool, 120)
-	if err := record(t.Context(), pool, audit.Entry{Tenant: tenant, Actor: "bob", Action: "assign"}); err != nil {
+	if err := record(t.Context(), pool, audit.Entry{Tenant: tenant, Actor: "bob", Action: "assign", Subject: "bank"}); err != nil {
 		t.Fatal(err)
 	}
 	var seen []int64
@@ -337,6 +337,8 @@ func TestListPagesAndFilters(t *testing.T) {
 	}{
 		{audit.Filter{Actor: "bob"}, 1},
 		{audit.Filter{Action: "assign", After: &ago, Before: &ahead}, 1},
+		{audit.Filter{Subject: "bank"}, 1},
+		{audit.Filter{Subject: "bank", Actor: "ann"}, 0},
 		{audit.Filter{After: &ahead}, 0},
 		{audit.Filter{Before: &ago}, 0},
 		{audit.Filter{Limit: 1000}, audit.MaxPage},

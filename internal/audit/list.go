@@ -28,6 +28,7 @@ type Filter struct {
 	Command       *uuid.UUID
 	Actor         string
 	Action        string
+	Subject       string // of what is no command
 	After, Before *time.Time
 	Cursor        string
 	Limit         int
@@ -80,6 +81,9 @@ func (f Filter) conditions() (string, []any, error) {
 	}
 	if f.Action != "" {
 		and("action =", f.Action)
+	}
+	if f.Subject != "" {
+		and("subject <> '' AND subject =", f.Subject) // for the index
 	}
 	if f.After != nil {
 		and("at >", *f.After)
