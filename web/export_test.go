@@ -1,6 +1,10 @@
 package web
 
-import "executor/internal/operators"
+import (
+	"io"
+
+	"executor/internal/operators"
+)
 
 // Route is a page or an action as tests walk them.
 type Route struct {
@@ -19,3 +23,12 @@ func AllRoutes() []Route {
 
 // Inert is inert.
 func Inert(page []byte) []byte { return inert(page) }
+
+// CSVRow is a line of a table as a spreadsheet gets it.
+func CSVRow(w io.Writer, cells ...string) error {
+	c := newCSV(w)
+	if err := c.row(cells...); err != nil {
+		return err
+	}
+	return c.flush()
+}
