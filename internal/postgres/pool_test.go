@@ -199,7 +199,11 @@ func TestACommitThatWasNotReplicatedIsAnError(t *testing.T) {
 	waitFor(ctx, t, observer, `SELECT current_setting('synchronous_standby_names') = 'missing'`)
 	committed := make(chan error)
 	go func() {
-		_, err := pool.Exec(ctx, `INSERT INTO notes VALUES (1)`)
+		// No commit waits until the checkpointer has read the setting, too.
+		var err error
+		for err == nil && log.String() == "" {
+			_, err = pool.Exec(ctx, `INSERT INTO notes VALUES (1)`)
+		}
 		committed <- err
 	}()
 	waitFor(ctx, t, observer, `
