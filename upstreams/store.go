@@ -205,6 +205,16 @@ func (s *Store) List(ctx context.Context, tenant string) ([]Upstream, error) {
 	return list, nil
 }
 
+// Tenants lists the tenants that have upstreams.
+func (s *Store) Tenants(ctx context.Context) ([]string, error) {
+	rows, _ := s.pool.Query(ctx, `SELECT DISTINCT tenant FROM upstreams ORDER BY tenant`)
+	list, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("list tenants: %w", err)
+	}
+	return list, nil
+}
+
 // All reads the upstreams of all tenants, by number. One whose newest version can
 // no longer be read does not keep the others back: it comes as Unreadable, with an
 // empty profile.

@@ -56,6 +56,11 @@ var (
 	ErrExists = errors.New("an API key of that name exists")
 )
 
+// Invalid is a key that can never be made as it was asked for.
+type Invalid struct{ Detail string }
+
+func (e *Invalid) Error() string { return e.Detail }
+
 const (
 	mark   = "exk_"        // what every secret begins with, so that scanners find leaked ones
 	digits = 43            // base62 digits of 32 bytes

@@ -45,10 +45,10 @@ func (s *Store) Close() { s.touches.Wait() }
 const columns = `id, tenant, name, prefix, scopes, created_at, last_used_at, revoked_at`
 
 // Create makes a key and returns its secret, which cannot be had again. ErrExists
-// says that its name is taken.
+// says that its name is taken, an *Invalid what is wrong with what was asked for.
 func (s *Store) Create(ctx context.Context, tenant, name string, scopes []string, by audit.By) (Key, string, error) {
 	if err := check(tenant, name, scopes); err != nil {
-		return Key{}, "", err
+		return Key{}, "", &Invalid{err.Error()}
 	}
 	secret := newSecret()
 	key := Key{
