@@ -1,3 +1,101 @@
 package web
 
-func auditRoutes() []route { return nil }
+import (
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/google/uuid"
+
+	"executor/internal/audit"
+	"executor/internal/operators"
+)
+
+func auditRoutes() []route {
+	return []route{{method: http.MethodGet, pattern: "/audit", role: operators.RoleViewer, serve: (*Server).auditPage}}
+}
+
+// auditView is a page of what people did.
+type auditView struct {
+	Entries []audit.Recorded
+	Actions []string
+	Query   auditQuery
+	Wrong   string
+	Pages   pagesView
+}
+
+// auditQuery is the filter as it stands in the address.
+type auditQuery struct{ Actor, Action, Command, After, Before string }
+
+// pagesView is what the part "pages" shows.
+type pagesView struct {
+	Next, Start string
+	First       bool
+}
+
+// newPages links the next page of a list whose filter stands in the address.
+func newPages(v *visit, next string) pagesView {
+	query := v.r.URL.Query()
+	first := query.Get("cursor") == ""
+	query.Del("cursor")
+	p := pagesView{First: first, Start: address(v.r.URL.Path, query)}
+	if next != "" {
+		query.Set("cursor", next)
+		p.Next = address(v.r.URL.Path, query)
+	}
+	return p
+}
+
+func address(path string, query url.Values) string {
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
+func (s *Server) auditPage(v *visit) error {
+	view := auditView{Actions: audit.Actions(), Query: auditQuery{v.query("actor"), v.query("action"), v.query("command"), v.query("after"), v.query("before")}}
+	f, wrong := view.Query.filter(v)
+	if view.Wrong = wrong; wrong != "" {
+		return v.renderStatus(http.StatusBadRequest, "audit.html", "Audit", view)
+	}
+	var (
+		next string
+		err  error
+	)
+	if view.Entries, next, err = audit.List(v.r.Context(), s.pool, f); err != nil {
+		return err
+	}
+	view.Pages = newPages(v, next)
+	return v.render("audit.html", "Audit", view)
+}
+
+// filter reads it. What cannot be read is told in a sentence.
+func (q auditQuery) filter(v *visit) (audit.Filter, string) {
+	f := audit.Filter{Tenant: v.tenant, Actor: q.Actor, Action: q.Action, Cursor: v.query("cursor")}
+	if q.Command != "" {
+		id, err := uuid.Parse(q.Command)
+		if err != nil {
+			return f, "The command is named by its id."
+		}
+		f.Command = &id
+	}
+	var wrong string
+	f.After, wrong = momentIn(q.After, wrong)
+	f.Before, wrong = momentIn(q.Before, wrong)
+	return f, wrong
+}
+
+// momentIn reads a moment of a form: RFC 3339, or what browsers send for a local
+// date and time, which counts as UTC. Nothing is no bound.
+func momentIn(text, wrong string) (*time.Time, string) {
+	if text == "" {
+		return nil, wrong
+	}
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return &t, wrong
+		}
+	}
+	return nil, "A time is written like 2026-12-01T15:04 and is in UTC."
+}
