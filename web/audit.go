@@ -3,7 +3,6 @@ package web
 import (
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -80,22 +79,16 @@ func (q auditQuery) filter(v *visit) (audit.Filter, string) {
 		}
 		f.Command = &id
 	}
-	var wrong string
-	f.After, wrong = momentIn(q.After, wrong)
-	f.Before, wrong = momentIn(q.Before, wrong)
-	return f, wrong
-}
-
-// momentIn reads a moment of a form: RFC 3339, or what browsers send for a local
-// date and time, which counts as UTC. Nothing is no bound.
-func momentIn(text, wrong string) (*time.Time, string) {
-	if text == "" {
-		return nil, wrong
+	after, err := typedMoment(q.After)
+	before, alsoErr := typedMoment(q.Before)
+	if err != nil || alsoErr != nil {
+		return f, "A time is written like 2026-12-01T15:04 and is in UTC."
 	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"} {
-		if t, err := time.Parse(layout, text); err == nil {
-			return &t, wrong
-		}
+	if !after.IsZero() {
+		f.After = &after
 	}
-	return nil, "A time is written like 2026-12-01T15:04 and is in UTC."
+	if !before.IsZero() {
+		f.Before = &before
+	}
+	return f, ""
 }

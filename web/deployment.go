@@ -90,7 +90,7 @@ func (s *Server) freeze(v *visit) error {
 	if !ok {
 		return err
 	}
-	if _, err := s.deployment.Freeze(v.r.Context(), audit.By{Actor: v.actor(), Reason: reason}); err != nil {
+	if _, err := s.deployment.Freeze(v.r.Context(), audit.By{Actor: v.tenant + "/" + v.actor(), Reason: reason}); err != nil {
 		return err
 	}
 	v.tell("doubt", "Frozen: nothing is sent until somebody resumes.")
@@ -144,7 +144,7 @@ func (s *Server) resume(v *visit) error {
 	if !ok {
 		return err
 	}
-	if _, err := s.deployment.Resume(v.r.Context(), audit.By{Actor: v.actor(), Reason: reason}); err != nil {
+	if _, err := s.deployment.Resume(v.r.Context(), audit.By{Actor: v.tenant + "/" + v.actor(), Reason: reason}); err != nil {
 		return err
 	}
 	v.tell("good", "Resumed: what is due is sent.")

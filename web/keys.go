@@ -30,7 +30,7 @@ type keysView struct {
 }
 
 func (s *Server) keysPage(v *visit) error {
-	return s.showKeys(v, http.StatusOK, keysView{Secret: s.cookies.PopString(v.r.Context(), sessionSecret)})
+	return s.showKeys(v, http.StatusOK, keysView{Secret: v.takeOnce("keys")})
 }
 
 func (s *Server) showKeys(v *visit, status int, view keysView) error {
@@ -64,7 +64,9 @@ func (s *Server) createKey(v *visit) error {
 	if err != nil {
 		return err
 	}
-	s.cookies.Put(v.r.Context(), sessionSecret, secret)
+	if err := v.keepOnce("keys", secret); err != nil {
+		return err
+	}
 	v.tell("good", "The key "+view.Name+" is made.")
 	return v.redirect("/keys")
 }

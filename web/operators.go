@@ -39,7 +39,7 @@ type operatorLine struct {
 const invitation = 24 * time.Hour
 
 func (s *Server) operatorsPage(v *visit) error {
-	return s.showOperators(v, http.StatusOK, operatorsView{Role: operators.RoleOperator, Link: s.cookies.PopString(v.r.Context(), sessionSecret)})
+	return s.showOperators(v, http.StatusOK, operatorsView{Role: operators.RoleOperator, Link: v.takeOnce("operators")})
 }
 
 func (s *Server) showOperators(v *visit, status int, view operatorsView) error {
@@ -109,7 +109,9 @@ func (s *Server) invite(v *visit, o operators.Operator, reason string) error {
 	if err != nil {
 		return err
 	}
-	s.cookies.Put(v.r.Context(), sessionSecret, v.origin()+"/sign-in/link?token="+token)
+	if err := v.keepOnce("operators", v.origin()+"/sign-in/link?token="+token); err != nil {
+		return err
+	}
 	v.tell("good", "A link for "+o.Name+" is made.")
 	return v.redirect("/operators")
 }

@@ -1,0 +1,179 @@
+package web_test
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"executor/internal/audit"
+	"executor/internal/operators"
+)
+
+// recorded counts the entries of an action in the audit of a tenant.
+func (s *site) recorded(t testing.TB, tenant, action string) int {
+	t.Helper()
+	list, _, err := audit.List(t.Context(), s.pool, audit.Filter{Tenant: tenant, Action: action})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(list)
+}
+
+func TestKeysAreMadeShownOnceAndRevoked(t *testing.T) {
+	s := newSite(t)
+	ada := s.as(t, "ada")
+	ada.post("/keys", "name", "shop", "scope", "commands:write").has(t, "Say what the key is for", `value="shop"`)
+	ada.post("/keys", "name", "shop", "reason", "the web shop").has(t, "needs a scope")
+	p := ada.post("/keys", "name", "shop", "scope", "commands:write", "reason", "the web shop")
+	secret := regexp.MustCompile(`exk_[A-Za-z0-9]{43}`).FindString(p.body)
+	if secret == "" {
+		t.Fatalf("no key is shown:\n%s", p.body)
+	}
+	key, err := s.keys.Authenticate(t.Context(), secret)
+	if err != nil || key.Name != "shop" {
+		t.Fatalf("the key is %+v, %v", key, err)
+	}
+	ada.get("/keys").lacks(t, secret)
+	var kept int
+	if err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM operator_sessions WHERE position(convert_to($1, 'UTF8') IN data) > 0`, secret).Scan(&kept); err != nil || kept != 0 {
+		t.Errorf("the key is kept in %d sessions, %v", kept, err)
+	}
+	ada.get("/keys/"+key.ID.String()+"/revoke").has(t, "every request with it is refused")
+	ada.post("/keys/"+key.ID.String()+"/revoke").has(t, "Say why")
+	ada.post("/keys/"+key.ID.String()+"/revoke", "reason", "leaked").has(t, "is revoked", "1 revoked key")
+	if p := ada.post("/keys/"+key.ID.String()+"/revoke", "reason", "leaked"); p.status != http.StatusNotFound {
+		t.Errorf("a second revocation answers %d", p.status)
+	}
+	if made, ended := s.recorded(t, tenant, audit.ActionKeyCreate), s.recorded(t, tenant, audit.ActionKeyRevoke); made != 1 || ended != 1 {
+		t.Errorf("%d creations and %d revocations are on record", made, ended)
+	}
+	ada.get("/audit?action=key.revoke").has(t, "leaked", "key.revoke")
+}
+
+func TestOperatorsAreInvitedChangedAndDisabled(t *testing.T) {
+	s := newSite(t)
+	ada := s.as(t, "ada")
+	p := ada.post("/operators", "name", "nora", "role", "viewer", "reason", "night shift")
+	link := regexp.MustCompile(`/sign-in/link\?token=[A-Z0-9]+`).FindString(p.body)
+	if link == "" {
+		t.Fatalf("no link is shown:\n%s", p.body)
+	}
+	nora := s.visitor(t)
+	nora.get(link).has(t, "signs you in once")
+	token := strings.TrimPrefix(link, "/sign-in/link?token=")
+	nora.post("/sign-in/link", "token", token).has(t, ">nora</a>")
+	if p := s.visitor(t).post("/sign-in/link", "token", token); p.status != http.StatusUnauthorized {
+		t.Errorf("a used link answers %d", p.status)
+	}
+	if p := nora.get("/keys"); p.status != http.StatusForbidden {
+		t.Errorf("a viewer sees the keys: %d", p.status)
+	}
+	o, err := s.operators.ByName(t.Context(), "nora")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ada.post("/operators/"+o.ID.String()+"/role", "role", "admin", "reason", "promoted").has(t, "nora has the new role")
+	if p := nora.get("/keys"); p.status != http.StatusOK {
+		t.Errorf("a new role does not hold at once: %d", p.status)
+	}
+	ada.post("/operators/"+o.ID.String()+"/disable", "reason", "left").has(t, "nora is disabled")
+	if p := nora.get("/"); p.path != "/sign-in" {
+		t.Errorf("a disabled operator sees %s", p.path)
+	}
+	if n := s.recorded(t, tenant, audit.ActionOperatorDisable); n != 1 {
+		t.Errorf("%d disablings are on record", n)
+	}
+}
+
+func TestTheLastAdminStays(t *testing.T) {
+	s := newSite(t)
+	ada := s.as(t, "ada")
+	me, err := s.operators.ByName(t.Context(), "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, deed := range []string{"disable", "remove"} {
+		if p := ada.post("/operators/"+me.ID.String()+"/"+deed, "reason", "oops"); p.status != http.StatusConflict {
+			t.Errorf("%s of the last admin answers %d", deed, p.status)
+		}
+	}
+	if p := ada.post("/operators/"+me.ID.String()+"/role", "role", "viewer", "reason", "oops"); p.status != http.StatusConflict {
+		t.Errorf("the last admin can become a viewer: %d", p.status)
+	}
+}
+
+func TestNobodyTouchesOperatorsOfOtherTenants(t *testing.T) {
+	s := newSite(t)
+	other := s.addOperator(t, "olga", "other", operators.RoleAdmin)
+	ada := s.as(t, "ada")
+	for _, deed := range []string{"remove", "disable", "enable", "link", "end-sessions", "role"} {
+		if p := ada.post("/operators/"+other.ID.String()+"/"+deed, "reason", "mine", "role", "viewer"); p.status != http.StatusNotFound {
+			t.Errorf("%s of another tenant's operator answers %d", deed, p.status)
+		}
+	}
+	ada.get("/operators").lacks(t, "olga")
+}
+
+func TestSessionsAreListedAndEnded(t *testing.T) {
+	s := newSite(t)
+	here, there := s.as(t, "otto"), s.as(t, "otto")
+	p := here.get("/account")
+	p.has(t, "this one", "End all the others")
+	here.post("/account/sessions/end-others").has(t, "1 other session has ended")
+	if p := there.get("/"); p.path != "/sign-in" {
+		t.Errorf("an ended session sees %s", p.path)
+	}
+	id := regexp.MustCompile(`/account/sessions/([0-9a-f-]{36})/end`).FindStringSubmatch(p.body)
+	ada := s.as(t, "ada")
+	ada.post("/account/sessions/"+id[1]+"/end").has(t, "had ended already")
+	here.post("/account/password", "old", "wrong", "new", "another long one", "again", "another long one").has(t, "is another one")
+	here.post("/account/password", "old", password, "new", "short", "again", "short").has(t, "12")
+	again := s.as(t, "otto")
+	here.post("/account/password", "old", password, "new", "another long one", "again", "another long one").has(t, "The password is changed")
+	if p := again.get("/"); p.path != "/sign-in" {
+		t.Errorf("a session of the old password sees %s", p.path)
+	}
+	here.get("/account").has(t, "this one")
+}
+
+func TestFreezeAndResume(t *testing.T) {
+	s := newSite(t)
+	ada := s.as(t, "ada")
+	ada.get("/deployment/freeze").has(t, "Within seconds no process sends")
+	ada.post("/deployment/freeze").has(t, "Say why")
+	ada.post("/deployment/freeze", "reason", "the upstream is on fire").has(t, "Frozen: nothing is sent", "the upstream is on fire")
+	s.as(t, "vera").get("/").has(t, "Nothing is sent until somebody")
+	ada.post("/deployment/resume", "reason", "out").has(t, "What is due is sent")
+	if n := s.recorded(t, audit.Deployment, audit.ActionDeploymentFreeze); n != 1 {
+		t.Errorf("%d freezes are on record", n)
+	}
+}
+
+// TestOneTenantsAdminFreezesNobodyElse: what is done to the deployment is done to
+// every tenant.
+func TestOneTenantsAdminFreezesNobodyElse(t *testing.T) {
+	s := newSite(t)
+	s.addOperator(t, "olga", "other", operators.RoleAdmin)
+	olga := s.as(t, "olga")
+	if p := olga.post("/deployment/freeze", "reason", "mine"); p.status != http.StatusForbidden {
+		t.Errorf("another tenant's admin freezes: %d", p.status)
+	}
+	olga.get("/deployment").lacks(t, "Freeze…")
+}
+
+func TestAuditFilters(t *testing.T) {
+	s := newSite(t)
+	vera := s.as(t, "vera")
+	vera.get("/audit").has(t, "operator.create", "profile.apply")
+	vera.get("/audit?action=profile.apply").lacks(t, "<code>operator.create</code>")
+	vera.get("/audit?actor=nobody").has(t, "Nothing of that kind")
+	vera.get("/audit?after=2999-01-01T00:00").has(t, "Nothing of that kind")
+	for _, bad := range []string{"/audit?command=x", "/audit?after=yesterday"} {
+		if p := vera.get(bad); p.status != http.StatusBadRequest {
+			t.Errorf("%s answers %d", bad, p.status)
+		}
+	}
+	s.addOperator(t, "olga", "other", operators.RoleViewer)
+	s.as(t, "olga").get("/audit").lacks(t, "profile.apply</code>")
+}
