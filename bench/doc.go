@@ -6,4 +6,5 @@
 //
 //	go run ./bench               throughput, latency and isolation
 //	go run ./bench -seconds 20   longer rounds
+//	go run ./bench -only reads   what the dashboard's reads take with a million commands
 package main

@@ -28,7 +28,8 @@ func main() {
 	backlog := flag.Int("backlog", 5000, "commands queued for the stalling upstream")
 	profileTo := flag.String("cpuprofile", "", "write a CPU profile to this file")
 	url := flag.String("database", "", "use this server instead of starting one")
-	only := flag.String("only", "", "run one part: throughput, latency or isolation")
+	only := flag.String("only", "", "run one part: throughput, latency, isolation or reads")
+	seeded := flag.String("seeded", "bench_seeded", "with -only reads: the database with a million commands, made if it is not there")
 	contender := flag.String("contender", "", "measure only this one: plain or executor")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -46,7 +47,7 @@ func main() {
 		}
 		defer pprof.StopCPUProfile()
 	}
-	b := bench{length: time.Duration(*seconds) * time.Second, inFlight: *inFlight, backlog: *backlog, url: *url, contender: *contender}
+	b := bench{length: time.Duration(*seconds) * time.Second, inFlight: *inFlight, backlog: *backlog, url: *url, contender: *contender, seeded: *seeded}
 	if err := b.run(ctx, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
@@ -60,6 +61,7 @@ type bench struct {
 	backlog   int
 	url       string
 	contender string
+	seeded    string
 }
 
 func (b *bench) run(ctx context.Context, only string) error {
@@ -76,8 +78,8 @@ func (b *bench) run(ctx context.Context, only string) error {
 	for _, part := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{"throughput", b.throughput}, {"latency", b.latency}, {"isolation", b.isolation}} {
-		if only != "" && only != part.name {
+	}{{"throughput", b.throughput}, {"latency", b.latency}, {"isolation", b.isolation}, {"reads", b.reads}} {
+		if only != part.name && (only != "" || part.name == "reads") {
 			continue
 		}
 		if err := part.run(ctx); err != nil {

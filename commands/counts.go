@@ -145,13 +145,13 @@ type happened struct {
 func queueHappened(batch *pgx.Batch, tenant string, upstreamID int64, hours int, visit func(happened)) {
 	batch.Queue(`
 		SELECT span, at, upstream_id, what, n FROM tallies
-		WHERE tenant = $1 AND span = 'minute' AND at > now() - make_interval(hours => $3) AND $2 IN (0, upstream_id)
+		WHERE tenant = $1 AND span = 'minute' AND at > now() - make_interval(hours => $3::int) AND ($2::bigint = 0 OR upstream_id = $2)
 		UNION ALL
 		SELECT span, at, upstream_id, what, n FROM tallies
-		WHERE tenant = $1 AND span = 'hour' AND at > now() - make_interval(hours => $3) AND $2 IN (0, upstream_id) AND $3 > 1
+		WHERE tenant = $1 AND span = 'hour' AND at > now() - make_interval(hours => $3::int) AND ($2::bigint = 0 OR upstream_id = $2) AND $3::int > 1
 		UNION ALL
 		SELECT 'minute', at, upstream_id, what, n FROM tally_deltas
-		WHERE tenant = $1 AND at > now() - make_interval(hours => $3) AND $2 IN (0, upstream_id)`,
+		WHERE tenant = $1 AND at > now() - make_interval(hours => $3::int) AND ($2::bigint = 0 OR upstream_id = $2)`,
 		tenant, upstreamID, hours).Query(func(rows pgx.Rows) error {
 		var h happened
 		_, err := pgx.ForEachRow(rows, []any{&h.Span, &h.At, &h.UpstreamID, &h.What, &h.N}, func() error {

@@ -87,8 +87,9 @@ func (f Filter) indexed() (*postgres.Where, error) {
 }
 
 // unindexed adds the others: those that have an index of their own, and those that
-// are looked at command by command.
-func (f Filter) unindexed(w *postgres.Where) {
+// are looked at command by command. In a scan all are: an index that gives half of
+// the commands costs more than to look at those that the scan gives.
+func (f Filter) unindexed(w *postgres.Where, scan bool) {
 	if len(f.States) > 0 {
 		w.And("c.state = ANY(?)", f.States)
 	}
@@ -109,11 +110,14 @@ func (f Filter) unindexed(w *postgres.Where) {
 			SELECT command_id FROM attempts WHERE tenant = $1 AND reference = ? AND reference <> ''
 			UNION SELECT command_id FROM findings WHERE tenant = $1 AND reference = ? AND reference <> '')`, f.Reference, f.Reference)
 	}
-	if len(f.Metadata) > 0 {
+	switch {
+	case len(f.Metadata) > 0 && scan:
+		w.And("(SELECT m.metadata @> ?::jsonb FROM command_requests m WHERE m.command_id = c.id)", encodeJSON(f.Metadata))
+	case len(f.Metadata) > 0:
 		w.And("EXISTS (SELECT FROM command_requests m WHERE m.command_id = c.id AND m.metadata <> '{}'::jsonb AND m.metadata @> ?::jsonb)", encodeJSON(f.Metadata))
 	}
 	if len(f.anyMember) > 0 {
-		w.And("EXISTS (SELECT FROM command_requests m WHERE m.command_id = c.id AND m.metadata @> ANY(?::jsonb[]))", f.anyMember)
+		w.And("(SELECT m.metadata @> ANY(?::jsonb[]) FROM command_requests m WHERE m.command_id = c.id)", f.anyMember)
 	}
 	if len(f.Evidence) > 0 {
 		w.And(`(SELECT a.evidence FROM attempts a WHERE a.command_id = c.id AND a.ended_at IS NOT NULL ORDER BY a.number DESC LIMIT 1) = ANY(?)`, f.Evidence)

@@ -72,7 +72,7 @@ func (s *Store) all(ctx context.Context, f Filter, ids []uuid.UUID) (Page, error
 	if ids != nil {
 		w.And("c.id = ANY(?)", ids)
 	}
-	f.unindexed(w)
+	f.unindexed(w, false)
 	where, args := w.Build()
 	limit := f.limit()
 	list, err := s.read(ctx, fmt.Sprintf(`%s ORDER BY c.created_at DESC, c.id DESC LIMIT %d`, where, limit+1), args...)
@@ -94,7 +94,7 @@ func (s *Store) scan(ctx context.Context, f Filter) (Page, error) {
 	}
 	limit := f.limit()
 	source, _ := indexed.Build()
-	f.unindexed(indexed)
+	f.unindexed(indexed, true)
 	all, args := indexed.Build()
 	rest := all[len(source):] // what the filter adds to the index's conditions
 	const newest = `ORDER BY c.created_at DESC, c.id DESC`

@@ -97,7 +97,12 @@ func (s *Store) named(ctx context.Context, tenant string, n names) ([]uuid.UUID,
 	if parsed, err := uuid.Parse(n.id); err == nil {
 		id = &parsed
 	}
-	rows, err := s.pool.Query(ctx, fmt.Sprintf(`
+	// The planner takes a value of metadata for common, and the table for quicker than
+	// the index. Where it is rare that reads everything.
+	batch := &pgx.Batch{}
+	batch.Queue(`SET LOCAL enable_seqscan = off`)
+	ids := []uuid.UUID{}
+	batch.Queue(fmt.Sprintf(`
 		SELECT id FROM (
 			SELECT id FROM commands WHERE tenant = $1 AND id = $2
 			UNION SELECT id FROM commands WHERE tenant = $1 AND idempotency_key = $3
@@ -108,11 +113,11 @@ func (s *Store) named(ctx context.Context, tenant string, n names) ([]uuid.UUID,
 				SELECT found.command_id FROM unnest($5::jsonb[]) wanted, LATERAL (
 					SELECT command_id FROM command_requests
 					WHERE tenant = $1 AND metadata <> '{}'::jsonb AND metadata @> wanted LIMIT %[1]d) found)
-		) named LIMIT %[1]d`, foundBound+1), tenant, id, n.key, n.reference, n.metadata)
-	if err != nil {
-		return nil, unavailable("search commands", err)
-	}
-	ids, err := pgx.AppendRows([]uuid.UUID{}, rows, pgx.RowTo[uuid.UUID])
+		) named LIMIT %[1]d`, foundBound+1), tenant, id, n.key, n.reference, n.metadata).Query(func(rows pgx.Rows) (err error) {
+		ids, err = pgx.AppendRows(ids, rows, pgx.RowTo[uuid.UUID])
+		return err
+	})
+	err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error { return tx.SendBatch(ctx, batch).Close() })
 	if err != nil {
 		return nil, unavailable("search commands", err)
 	}

@@ -83,7 +83,7 @@ func (s *Store) look(ctx context.Context, tenant, name string, hours int) (*stan
 	err := pgx.BeginTxFunc(ctx, s.pool, snapshot, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT id, name, version, paused_at, paused_by, paused_reason, throttled_until, budget_tokens, budget_at, now() AS now
-			FROM upstreams WHERE tenant = $1 AND $2 IN ('', name) ORDER BY name`, tenant, name)
+			FROM upstreams WHERE tenant = $1 AND ($2::text = '' OR name = $2) ORDER BY name`, tenant, name)
 		if err != nil {
 			return err
 		}

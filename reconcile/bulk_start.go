@@ -124,11 +124,11 @@ func notTheirs(missing int) error {
 }
 
 func (s *Store) countQueue(ctx context.Context, q commands.Querier, f ReviewFilter, limit int) (int, error) {
-	sql, args, err := f.statement(limit)
+	sql, args, err := f.countStatement(limit)
 	if err != nil {
 		return 0, err
 	}
-	rows, err := q.Query(ctx, `SELECT count(*) FROM (`+sql+`) found`, args...)
+	rows, err := q.Query(ctx, sql, args...)
 	if err != nil {
 		return 0, unavailable("count the review queue", err)
 	}

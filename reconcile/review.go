@@ -143,7 +143,6 @@ func (s *Store) Reviews(ctx context.Context, f ReviewFilter) ([]ReviewItem, stri
 
 // CountReviews counts what waits for a person, up to commands.CountBound.
 func (s *Store) CountReviews(ctx context.Context, f ReviewFilter) (commands.Count, error) {
-	f.Cursor = ""
 	n, err := s.countQueue(ctx, s.pool, f, commands.CountBound+1)
 	if err != nil {
 		return commands.Count{}, err

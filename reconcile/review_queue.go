@@ -39,9 +39,13 @@ const (
 		FROM doubts d
 		JOIN commands c ON c.id = d.command_id{metadata}
 		WHERE d.tenant = $1 AND d.handed_at IS NOT NULL AND c.phase = 'review'`
+	countedDoubts = `
+		FROM doubts d{metadata}
+		WHERE d.tenant = $1 AND d.handed_at IS NOT NULL`
 	queuedConflicts = `
 		SELECT 'conflict' AS kind, o.since, c.deadline, c.id AS command_id, c.version, coalesce(d.assignee, '') AS assignee,
-			'' AS handed_reason, coalesce(e.evidence, '') AS evidence
+			'' AS handed_reason, coalesce(e.evidence, '') AS evidence` + openConflicts
+	openConflicts = `
 		FROM (
 			SELECT command_id, min(at) AS since FROM findings
 			WHERE tenant = $1 AND effect = 'conflict' AND resolved_at IS NULL GROUP BY command_id) o
@@ -54,16 +58,17 @@ const (
 // sortOfLines is one of the two with where its columns come from.
 type sortOfLines struct {
 	kind, sql string
+	counted   string // where they are counted
 	columns   *strings.Replacer
 	sorts     map[string]string // the column of each ReviewSort
 	id        string
 }
 
 var sortsOfLines = []sortOfLines{
-	{ReviewUnresolved, queuedDoubts, strings.NewReplacer(
+	{ReviewUnresolved, queuedDoubts, countedDoubts, strings.NewReplacer(
 		"{since}", "d.since", "{upstream}", "d.upstream_id", "{operation}", "d.operation", "{reason}", "d.reason", "{handed}", "d.handed_reason",
 		"{assignee}", "d.assignee", "{evidence}", "d.evidence"), map[string]string{ReviewSortAge: "d.since", ReviewSortDeadline: "d.deadline"}, "d.command_id"},
-	{ReviewConflict, queuedConflicts, strings.NewReplacer(
+	{ReviewConflict, queuedConflicts, openConflicts, strings.NewReplacer(
 		"{since}", "o.since", "{upstream}", "c.upstream_id", "{operation}", "c.operation", "{reason}", "c.outcome ->> 'reason'", "{handed}", "''",
 		"{assignee}", "coalesce(d.assignee, '')", "{evidence}", "coalesce(e.evidence, '')"),
 		map[string]string{ReviewSortAge: "o.since", ReviewSortDeadline: "c.deadline"}, "c.id"},
@@ -104,21 +109,44 @@ func (f ReviewFilter) statement(limit int) (string, []any, error) {
 	if err := f.narrow(b); err != nil {
 		return "", nil, err
 	}
-	metadata := ""
-	if len(f.Metadata)+len(f.MetadataMin)+len(f.MetadataMax) > 0 {
-		metadata = "\n\t\tJOIN command_requests r ON r.command_id = c.id"
+	order := map[string]string{ReviewSortAge: "since", ReviewSortDeadline: "deadline"}[f.sort()]
+	return fmt.Sprintf("SELECT * FROM (%s) queue ORDER BY %s, command_id LIMIT %d", f.union(b, limit, false), order, limit), b.args, nil
+}
+
+// countStatement counts what statement selects, up to limit. Of the doubts it reads
+// nothing else: each that a person has is open.
+func (f ReviewFilter) countStatement(limit int) (string, []any, error) {
+	f.Cursor = ""
+	if err := f.check(); err != nil {
+		return "", nil, err
 	}
+	b := &conditions{args: []any{f.Tenant}}
+	if err := f.narrow(b); err != nil {
+		return "", nil, err
+	}
+	return fmt.Sprintf("SELECT count(*) FROM (SELECT FROM (%s) queue LIMIT %d) counted", f.union(b, limit, true), limit), b.args, nil
+}
+
+// union selects the lines of both sorts, at most limit of each, or counts them.
+func (f ReviewFilter) union(b *conditions, limit int, count bool) string {
 	var parts []string
 	for _, lines := range sortsOfLines {
 		if len(f.Kinds) > 0 && !slices.Contains(f.Kinds, lines.kind) {
 			continue
 		}
+		sql, metadata := lines.sql, ""
+		if len(f.Metadata)+len(f.MetadataMin)+len(f.MetadataMax) > 0 {
+			metadata = "\n\t\tJOIN command_requests r ON r.command_id = " + lines.id
+		}
 		order := lines.sorts[f.sort()] + ", " + lines.id
-		sql := lines.columns.Replace(strings.NewReplacer("{metadata}", metadata, "{order}", order).Replace(lines.sql + b.text.String()))
-		parts = append(parts, fmt.Sprintf("(%s\n\t\tORDER BY %s LIMIT %d)", sql, order, limit))
+		sorted := "ORDER BY " + order
+		if count {
+			sql, sorted = "\n\t\tSELECT 1 AS line"+lines.counted, ""
+		}
+		sql = lines.columns.Replace(strings.NewReplacer("{metadata}", metadata, "{order}", order).Replace(sql + b.text.String()))
+		parts = append(parts, fmt.Sprintf("(%s\n\t\t%s LIMIT %d)", sql, sorted, limit))
 	}
-	order := map[string]string{ReviewSortAge: "since", ReviewSortDeadline: "deadline"}[f.sort()]
-	return fmt.Sprintf("SELECT * FROM (%s) queue ORDER BY %s, command_id LIMIT %d", strings.Join(parts, "\n\t\tUNION ALL "), order, limit), b.args, nil
+	return strings.Join(parts, "\n\t\tUNION ALL ")
 }
 
 func (f ReviewFilter) sort() string {
