@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/outcome"
 )
 
@@ -255,7 +256,7 @@ func TestUpstreamTrouble(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(commands.TroubleCredential)
-	if _, err := r.ups.Pause(t.Context(), tenant, "up", "maintenance", "alice"); err != nil {
+	if _, err := r.ups.Pause(t.Context(), tenant, "up", audit.By{Actor: "alice", Reason: "maintenance"}); err != nil {
 		t.Fatal(err)
 	}
 	check(commands.TroublePaused)
@@ -292,4 +293,32 @@ func TestOverviewUrgent(t *testing.T) {
 	if _, err := r.store.UpstreamOverview(t.Context(), "other", "up"); err == nil {
 		t.Error("another tenant sees the upstream")
 	}
+}
+
+// TestDoubtKeepsItsEvidence: the queue of reviews is filtered by what stands on the
+// doubt, which follows what comes late.
+func TestDoubtKeepsItsEvidence(t *testing.T) {
+	r := newRig(t)
+	id := r.submit(t, submission("late", "charge")).ID
+	r.attempt(t, id, lost, outcome.StateUnresolved)
+	check := func(evidence, reason string) {
+		t.Helper()
+		var got, why, operation string
+		var same bool
+		r.scan(t, `
+			SELECT d.evidence, d.reason, d.operation, d.deadline = c.deadline FROM doubts d JOIN commands c ON c.id = d.command_id WHERE c.id = $1`,
+			[]any{id}, &got, &why, &operation, &same)
+		if got != evidence || why != reason || operation != "charge" || !same {
+			t.Errorf("the doubt keeps %s, %s of %s, the deadline %v; want %s, %s", got, why, operation, same, evidence, reason)
+		}
+	}
+	check("sent_no_response", "no_response")
+	if _, err := r.learn(t.Context(), id, late(1, unclear)); err != nil {
+		t.Fatal(err)
+	}
+	check("response_received", "no_response")
+	if n, err := r.store.CountAsSent(t.Context(), time.Now().Add(time.Hour)); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	check("sent_no_response", "no_response")
 }

@@ -128,6 +128,14 @@ func TestReviewFilters(t *testing.T) {
 			text, _ := json.Marshal(tt.f)
 			t.Errorf("%s finds %q, want %q", text, got, tt.want)
 		}
+		tt.f.Tenant = tenant
+		if n, err := d.store.CountReviews(t.Context(), tt.f); err != nil || n.More || int(n.N) != len(got) {
+			t.Errorf("%+v counts %v, %v; want %d", tt.f, n, err, len(got))
+		}
+		tt.f.Tenant = "other"
+		if n, err := d.store.CountReviews(t.Context(), tt.f); err != nil || n.N != 0 {
+			t.Errorf("another tenant counts %v, %v", n, err)
+		}
 	}
 	for pointer, f := range map[string]reconcile.ReviewFilter{
 		"/kind":             {Kinds: []string{"other"}},
@@ -138,6 +146,7 @@ func TestReviewFilters(t *testing.T) {
 		"/metadata":         {Metadata: set("k\x00", "v")},
 		"/upstream":         {Upstream: "\xff"},
 		"/older_than":       {OlderThan: -time.Second},
+		"/sort":             {Sort: "other"},
 		"/metadata_min":     {MetadataMin: numbered(20_000)}, // more than a statement takes
 		"/metadata_max":     {MetadataMax: numbered(51)},
 	} {
@@ -231,5 +240,39 @@ func TestReviewPages(t *testing.T) {
 	}
 	if len(seen) != 3003 {
 		t.Errorf("%d items", len(seen))
+	}
+}
+
+// TestReviewsByDeadline: page by page everything comes once, the earliest deadline
+// first, and the count is of all pages.
+func TestReviewsByDeadline(t *testing.T) {
+	d := newDesk(t)
+	d.crowd(t, 500, 500)
+	d.exec(t, `UPDATE commands SET deadline = date_trunc('minute', now()) + (hashtext(id::text) % 100) * interval '1 minute'`)
+	d.exec(t, `UPDATE doubts d SET deadline = c.deadline FROM commands c WHERE c.id = d.command_id`)
+	for range 3 {
+		d.disputed(t, outcome.StateSuccess)
+	}
+	f := reconcile.ReviewFilter{Tenant: tenant, Sort: reconcile.ReviewSortDeadline, Limit: 90}
+	seen := map[uuid.UUID]bool{}
+	var last time.Time
+	for {
+		list, next, err := d.store.Reviews(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, item := range list {
+			if seen[item.Command.ID] || item.Command.Deadline.Before(last) {
+				t.Fatalf("%s with its deadline at %s after %s", item.Command.ID, item.Command.Deadline, last)
+			}
+			seen[item.Command.ID], last = true, item.Command.Deadline
+		}
+		if f.Cursor = next; next == "" {
+			break
+		}
+	}
+	n, err := d.store.CountReviews(t.Context(), f)
+	if err != nil || len(seen) != 503 || n.N != 503 || n.More {
+		t.Errorf("%d items, %v counted, %v", len(seen), n, err)
 	}
 }

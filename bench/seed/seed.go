@@ -56,7 +56,7 @@ func Fill(ctx context.Context, pool *pgxpool.Pool, size Size) error {
 		if err != nil {
 			return err
 		}
-		if _, _, err := ups.Apply(ctx, p, "seed"); err != nil {
+		if _, _, err := ups.Apply(ctx, p, audit.By{Actor: "seed"}); err != nil {
 			return err
 		}
 	}
