@@ -134,11 +134,11 @@ func (p *deliveriesPage) filter(v *visit) (f webhooks.DeliveryFilter, problem st
 	}
 	since, err := typedMoment(p.Since)
 	if err != nil {
-		return f, err.Error()
+		return f, err.Error() + "."
 	}
 	until, err := typedMoment(p.Until)
 	if err != nil {
-		return f, err.Error()
+		return f, err.Error() + "."
 	}
 	if !since.IsZero() {
 		f.Since = &since

@@ -20,7 +20,7 @@ func typedMoment(text string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no time such as 2026-12-01T09:30 (UTC).", text)
+	return time.Time{}, fmt.Errorf("%q is no time such as 2026-12-01T09:30 (UTC)", text)
 }
 
 // fieldMoment is what a field for a moment shows of what was typed, or stood in the

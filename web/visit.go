@@ -65,16 +65,12 @@ func (v *visit) admit(route route) error {
 		return errSignIn
 	case !v.role.Allows(route.role):
 		return forbidden(route.role)
-	case v.r.Method == http.MethodPost && !v.isUpload():
+	case v.r.Method == http.MethodPost && !route.upload:
 		v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
 		return v.parseForm()
 	default:
 		return nil
 	}
-}
-
-func (v *visit) isUpload() bool {
-	return strings.HasPrefix(v.r.Header.Get("Content-Type"), "multipart/form-data")
 }
 
 // parseForm refuses what no browser sends.

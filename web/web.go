@@ -108,6 +108,7 @@ type route struct {
 	method  string
 	pattern string
 	role    operators.Role
+	upload  bool // it reads its body itself, and bounds it
 	serve   func(s *Server, v *visit) error
 }
 

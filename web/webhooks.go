@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -59,7 +60,7 @@ func (r hookRow) Tone() string {
 func (r hookRow) Why() string {
 	switch {
 	case r.DisabledBy == webhooks.DisabledByPerson:
-		return capital(r.DisabledReason) + "."
+		return sentence(r.DisabledReason) + "."
 	case r.DisabledBy == webhooks.DisabledByGone:
 		return "Disabled by executor: it answered 410 Gone, so the receiver wants no more."
 	case r.DisabledBy == webhooks.DisabledByFailing:
@@ -160,4 +161,12 @@ func (s *Server) webhookPage(v *visit, id uuid.UUID) (*webhookPage, error) {
 	}
 	p.Deliveries, _, err = s.hooks.Deliveries(ctx, webhooks.DeliveryFilter{Tenant: v.tenant, Endpoint: &id, Limit: recentDeliveries})
 	return p, err
+}
+
+// sentence begins a text with a capital letter and changes nothing else of it.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
 }

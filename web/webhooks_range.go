@@ -72,7 +72,7 @@ func (p *rangePage) read() {
 	since, wrongSince := typedMoment(p.Since)
 	until, wrongUntil := typedMoment(p.Until)
 	if err := cmp.Or(wrongSince, wrongUntil); err != nil {
-		p.Problem = err.Error()
+		p.Problem = err.Error() + "."
 	}
 	if until.IsZero() {
 		until = time.Now()
