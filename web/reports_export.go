@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/csv"
 	"net/http"
 	"strconv"
 	"strings"
@@ -31,14 +30,14 @@ func (s *Server) reportExport(v *visit) error {
 	}
 	v.w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	v.w.Header().Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
-	out, control := csv.NewWriter(v.w), http.NewResponseController(v.w)
-	_ = out.Write(itemColumns)
+	out, control := newCSV(v.w), http.NewResponseController(v.w)
+	_ = out.row(itemColumns...)
 	for {
 		_ = control.SetWriteDeadline(time.Now().Add(exportPause))
 		for _, item := range items {
-			_ = out.Write(itemRow(item))
+			_ = out.row(itemRow(item)...)
 		}
-		if out.Flush(); out.Error() != nil {
+		if out.flush() != nil {
 			return nil // gone
 		}
 		if next == "" {
@@ -69,14 +68,10 @@ func itemRow(i reconcile.ReportItem) []string {
 	if i.AppliedAt != nil {
 		applied = i.AppliedAt.UTC().Format(time.RFC3339Nano)
 	}
-	row := []string{
+	return []string{
 		orNothing(i.Line), string(i.Kind), i.Word, string(i.Finding), string(i.State), string(i.Now), command, i.CommandKey, i.Reference, i.Key,
 		strings.Join(differences, "; "), orNothing(i.DuplicateOf), i.Problem, string(i.Effect), applied, string(i.Content),
 	}
-	for n := range row {
-		row[n] = formulaFree(row[n])
-	}
-	return row
 }
 
 func orNothing(n int) string {
@@ -84,12 +79,4 @@ func orNothing(n int) string {
 		return ""
 	}
 	return strconv.Itoa(n)
-}
-
-// formulaFree keeps spreadsheets from taking a text for a formula.
-func formulaFree(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r\n", rune(s[0])) {
-		return "'" + s
-	}
-	return s
 }

@@ -141,7 +141,7 @@ func (s *site) exported(t testing.TB, p page) {
 			}
 		}
 	}
-	if !strings.Contains(p.body, "'=cmd|") {
+	if !strings.Contains(p.body, "'=cmd") {
 		t.Errorf("what looks like a formula is lost:\n%s", p.body)
 	}
 }
