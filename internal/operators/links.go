@@ -66,7 +66,8 @@ func forgetLinks(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// UseLink gives the operator of a token, to the first who asks; ErrLink to others.
+// UseLink gives the operator of a token, to the first who asks; ErrLink to others. If
+// the answer is lost on the way the link may be used up: another has to be made.
 func (s *Store) UseLink(ctx context.Context, token string) (Operator, error) {
 	hash := sha256.Sum256([]byte(token))
 	var o Operator

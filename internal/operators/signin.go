@@ -41,13 +41,13 @@ func (s *Store) SignIn(ctx context.Context, name, password, address string) (Ope
 	if !ok || !c.Enabled {
 		return Operator{}, ErrSignIn
 	}
-	rehash := ""
+	again := ""
 	if outdated {
-		if rehash, err = s.hasher.hash(ctx, password); err != nil {
+		if again, err = s.hasher.hash(ctx, password); err != nil {
 			return Operator{}, err
 		}
 	}
-	return s.admit(ctx, c, rehash, tallies)
+	return s.admit(ctx, c, again, tallies)
 }
 
 // candidate is who a sign-in may be.
@@ -78,7 +78,7 @@ const mayEnter = `(o.disabled_at IS NULL AND EXISTS (SELECT FROM operator_roles 
 
 // admit lets a candidate in whose rights are still those that the password was
 // compared with.
-func (s *Store) admit(ctx context.Context, c candidate, rehash string, tallies []tally) (Operator, error) {
+func (s *Store) admit(ctx context.Context, c candidate, again string, tallies []tally) (Operator, error) {
 	var o Operator
 	err := s.commit(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		o, err = readOne(ctx, tx, `o.id = $1 AND o.epoch = $2 AND `+mayEnter, c.ID, c.Epoch)
@@ -88,14 +88,25 @@ func (s *Store) admit(ctx context.Context, c candidate, rehash string, tallies [
 		if err != nil {
 			return err
 		}
-		if err := takeBack(ctx, tx, tallies); err != nil || rehash == "" {
+		if err := rehash(ctx, tx, c, again); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `UPDATE operators SET password_hash = $2 WHERE id = $1 AND password_hash = $3`, c.ID, rehash, c.PasswordHash)
-		return err
+		return takeBack(ctx, tx, tallies) // after the operator's row, as SetPassword locks them
 	})
 	if err != nil {
 		return Operator{}, err
 	}
 	return o, nil
+}
+
+// rehash stores the hash of the same password with today's parameters, if there is one.
+func rehash(ctx context.Context, tx pgx.Tx, c candidate, hash string) error {
+	if hash == "" {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `UPDATE operators SET password_hash = $2 WHERE id = $1 AND password_hash = $3`, c.ID, hash, c.PasswordHash)
+	if err != nil {
+		return fmt.Errorf("hash the password of operator %s anew: %w", c.ID, err)
+	}
+	return nil
 }

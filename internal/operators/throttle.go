@@ -107,10 +107,11 @@ func (s *Store) count(ctx context.Context, name, address string) ([]tally, error
 func countOne(ctx context.Context, tx pgx.Tx, who subject) (failures int, err error) {
 	var last, blocked, now time.Time
 	batch := &pgx.Batch{}
+	// Locks the row whether it is new or not, and if a success deletes it meanwhile.
 	batch.Queue(`
-		INSERT INTO sign_in_failures (subject, failures, blocked_until, at) VALUES ($1, 0, now(), now())
-		ON CONFLICT (subject) DO NOTHING`, who.hash)
-	batch.Queue(`SELECT failures, at, blocked_until FROM sign_in_failures WHERE subject = $1 FOR UPDATE`, who.hash).
+		INSERT INTO sign_in_failures AS f (subject, failures, blocked_until, at) VALUES ($1, 0, now(), now())
+		ON CONFLICT (subject) DO UPDATE SET at = f.at
+		RETURNING failures, at, blocked_until`, who.hash).
 		QueryRow(func(r pgx.Row) error { return r.Scan(&failures, &last, &blocked) })
 	batch.Queue(`SELECT clock_timestamp()`).QueryRow(func(r pgx.Row) error { return r.Scan(&now) })
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
