@@ -41,7 +41,7 @@ SELECT id, tenant, 'order-' || i, upstream_id, 'pay', 1, state, 2 * tries + 1, C
 	CASE WHEN reason IS NOT NULL THEN json_build_object('state', state, 'reason', reason, 'stopped_by', stopped_by,
 		'decided_by', CASE WHEN i % 40 = 7 THEN 'lookup' WHEN state = 'cancelled' THEN 'deadline' ELSE 'attempt' END,
 		'decided_at', to_char(ended_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), 'sequence', 1,
-		'safe_to_resubmit', state = 'cancelled', 'next_action', next_action,
+		'safe_to_resubmit', (state = 'cancelled'), 'next_action', next_action,
 		'attempt', CASE WHEN state IN ('success', 'rejected') THEN tries ELSE 0 END,
 		'status', CASE state WHEN 'success' THEN 201 WHEN 'rejected' THEN 422 ELSE 0 END,
 		'reference', CASE WHEN state = 'success' THEN 'pay_' || i ELSE '' END) END,
