@@ -28,8 +28,8 @@ func actionRoutes() []route {
 	for _, kind := range actionKinds {
 		pattern := "/commands/{id}/" + kind.Name
 		list = append(list,
-			route{http.MethodGet, pattern, operators.RoleOperator, func(s *Server, v *visit) error { return s.showAction(v, kind) }},
-			route{http.MethodPost, pattern, operators.RoleOperator, func(s *Server, v *visit) error { return s.doAction(v, kind) }})
+			route{method: http.MethodGet, pattern: pattern, role: operators.RoleOperator, serve: func(s *Server, v *visit) error { return s.showAction(v, kind) }},
+			route{method: http.MethodPost, pattern: pattern, role: operators.RoleOperator, serve: func(s *Server, v *visit) error { return s.doAction(v, kind) }})
 	}
 	return list
 }

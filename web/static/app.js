@@ -64,7 +64,7 @@
 	};
 	const typing = () => {
 		const el = document.activeElement, live = region();
-		return live && live.contains(el) && el.matches("input, textarea, select");
+		return live && (live.contains(el) && el.matches("input, textarea, select") || live.querySelector("input[data-item]:checked"));
 	};
 	const refresh = async () => {
 		const live = region();
@@ -140,7 +140,7 @@
 			j: () => move(1),
 			k: () => move(at < 0 ? 1 : -1),
 			x: () => { const box = at >= 0 && rows()[at].querySelector("input[data-item]"); if (box) box.click(); },
-			a: () => { const go = one("[data-key=a]"); if (go) { go.scrollIntoView({ block: "nearest" }); go.focus(); } },
+			a: () => { const go = (at >= 0 && rows()[at] && rows()[at].querySelector("[data-key=a]")) || one("[data-key=a]"); if (go) { go.scrollIntoView({ block: "nearest" }); go.focus(); } },
 			g: () => { location.href = "/"; },
 			r: () => { location.href = "/reviews"; },
 			"?": () => { const h = one("#keys-help"); if (h) h.showModal(); },
