@@ -2,7 +2,9 @@ package web
 
 import (
 	"net/http"
+	"time"
 
+	"executor/attempts"
 	"executor/commands"
 	"executor/internal/operators"
 	"executor/outcome"
@@ -16,12 +18,23 @@ func homeRoutes() []route {
 // homePage is what needs a person first, then how everything goes.
 type homePage struct {
 	commands.Overview
-	Waiting commands.Count         // for a person
-	Oldest  []reconcile.ReviewItem // of them
-	States  []stateCount
-	Rates   []rateLine
-	Fresh   bool // nothing was ever submitted
+	Waiting   commands.Count         // for a person
+	Oldest    []reconcile.ReviewItem // of them
+	States    []stateCount
+	Rates     []rateLine
+	Processes []attempts.Process // of the deployment
+	Overdue   []overdue
+	Fresh     bool // nothing was ever submitted
 }
+
+// overdue is a kind of work that has waited longer than it should.
+type overdue struct {
+	What string
+	For  time.Duration
+}
+
+// patience is how long work may be due before the home page speaks of it.
+const patience = 30 * time.Second
 
 // stateCount is the number of commands in a state, and where they are listed.
 type stateCount struct {
@@ -53,8 +66,26 @@ func (s *Server) home(v *visit) error {
 	if p.Waiting, err = s.doubts.CountReviews(ctx, reconcile.ReviewFilter{Tenant: v.tenant}); err != nil {
 		return err
 	}
+	if p.Processes, err = s.deployment.Processes(ctx); err != nil {
+		return err
+	}
+	late, err := s.deployment.Overdue(ctx)
+	if err != nil {
+		return err
+	}
+	p.Overdue = overdueOf(late)
 	p.States, p.Rates = stateCounts(overview), rateLines(overview.Rates)
 	return v.render("home.html", "Home", p)
+}
+
+func overdueOf(o attempts.Overdue) []overdue {
+	var list []overdue
+	for _, kind := range []overdue{{"commands to be sent", o.Commands}, {"lookups", o.Lookups}, {"webhook deliveries", o.Deliveries}, {"items of bulk actions", o.BulkItems}} {
+		if kind.For > patience {
+			list = append(list, kind)
+		}
+	}
+	return list
 }
 
 // stateMeaning says in a few words what a state is.
