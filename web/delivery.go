@@ -55,7 +55,7 @@ func (p *deliveryPage) waiting(now time.Time) string {
 	case p.HeldUntil != nil && p.HeldUntil.After(now):
 		return "Held back on purpose: if the command is settled before, nobody is told that it was unresolved."
 	case p.NextAt.After(now):
-		return "The last try did not work. The next one is on its way at the time below."
+		return "The last try did not work. The next one follows at the time below."
 	default:
 		return "It is due: it is being sent, or waits for its turn."
 	}
