@@ -55,9 +55,9 @@ func ago(moment any) template.HTML {
 	text := "now"
 	switch d := time.Since(t); {
 	case d >= time.Second:
-		text = duration(d) + " ago"
+		text = duration(d.Truncate(time.Second)) + " ago"
 	case d <= -time.Second:
-		text = "in " + duration(-d)
+		text = "in " + duration((-d).Truncate(time.Second))
 	}
 	return template.HTML(`<time datetime="` + t.UTC().Format(time.RFC3339Nano) + `" title="` + t.UTC().Format("2006-01-02 15:04:05") + ` UTC">` + text + `</time>`) //nolint:gosec // only digits
 }
