@@ -343,3 +343,17 @@ func (row upstreamRow) upstream(p *Profile) Upstream {
 		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
 	}
 }
+
+// Names lists the upstreams of a tenant by name, also those whose newest version
+// can no longer be read.
+func (s *Store) Names(ctx context.Context, tenant string) ([]string, error) {
+	rows, err := s.pool.Query(ctx, `SELECT name FROM upstreams WHERE tenant = $1 ORDER BY name`, tenant)
+	if err != nil {
+		return nil, fmt.Errorf("names of upstreams: %w", err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("names of upstreams: %w", err)
+	}
+	return names, nil
+}

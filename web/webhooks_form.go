@@ -9,7 +9,6 @@ import (
 
 	"executor/commands"
 	"executor/internal/operators"
-	"executor/upstreams"
 	"executor/webhooks"
 )
 
@@ -94,16 +93,7 @@ func (s *Server) showWebhookForm(v *visit, status int, f *webhookForm) error {
 
 // upstreamNames are those of the tenant, also of profiles that cannot be read.
 func (s *Server) upstreamNames(v *visit) ([]string, error) {
-	list, err := s.upstreams.List(v.r.Context(), v.tenant)
-	var unreadable *upstreams.ParseError
-	if err != nil && !errors.As(err, &unreadable) {
-		return nil, err
-	}
-	names := make([]string, 0, len(list))
-	for _, u := range list {
-		names = append(names, u.Name)
-	}
-	return names, nil
+	return s.upstreams.Names(v.r.Context(), v.tenant)
 }
 
 // typedSettings are the settings as the form brought them.
