@@ -113,7 +113,7 @@ func (s *Server) readWire(ctx context.Context, p *commandPage, newest int) error
 	p.Earlier = c.Attempts - len(a.attempts)
 	p.Attempts = attemptViews(a)
 	p.Waterfall = newWaterfall(a.sights(), a.lookups, notices, time.Now())
-	p.Lookups, p.Notices, p.Learnt = lookupViews(a.lookups), noticeViews(notices), learntViews(a.learnt)
+	p.Lookups, p.Notices, p.Learnt = lookupViews(a.lookups, c.State == outcome.StateUnresolved), noticeViews(notices), learntViews(a.learnt)
 	return nil
 }
 

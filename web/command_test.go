@@ -22,7 +22,7 @@ func TestACommandPageSaysWhatIsKnown(t *testing.T) {
 	}{
 		{"paid", "create_payment", "", outcome.StateSuccess, []string{
 			"The upstream did it and confirmed it.", "Nothing about whether it was done.", "Nothing: this is final.", "that would do it a second time"}},
-		{"refused", "charge_card", "status:422", outcome.StateRejected, []string{
+		{"refused", "charge_card", "status=422", outcome.StateRejected, []string{
 			"The upstream refused it, and nothing was done.", "An identical command would be refused again"}},
 		{"doubt", "charge_card", "commit,drop", outcome.StateUnresolved, []string{
 			"No answer came to attempt 1: the upstream may or may not have done it.", "Whether the upstream has done it.",

@@ -16,6 +16,7 @@ type attemptView struct {
 	Unfolded      bool   // its details are shown at once
 	Briefly       string // as it is known now
 	Took          string // "" while it is open
+	Since         string // the first one shown started; "" for itself
 	EvidenceText  string
 	StageWords    string
 	CategoryWords string
@@ -62,6 +63,9 @@ func attemptViews(a account) []attemptView {
 			most = foldedBytes
 		}
 		view.addBody(a.command, most)
+		if i > 0 {
+			view.Since = "+" + duration(attempt.StartedAt.Sub(a.attempts[0].StartedAt))
+		}
 		if l, ok := late[attempt.Number]; ok {
 			shown := newLearntView(l)
 			view.Late = &shown
@@ -90,10 +94,14 @@ func newAttemptView(kind outcome.Idempotency, s sight) attemptView {
 
 // stageDuration keeps the microseconds of a short stage.
 func stageDuration(ms float64) string {
-	if ms < 10 {
+	switch {
+	case ms < 0.01:
+		return "under 0.01ms"
+	case ms < 10:
 		return fmt.Sprintf("%.2fms", ms)
+	default:
+		return millis(ms)
 	}
-	return millis(ms)
 }
 
 func (v *attemptView) addBody(c commands.Command, most int) {
@@ -127,6 +135,7 @@ type requestView struct {
 // lookupView is a question to the upstream with its raw answer.
 type lookupView struct {
 	reconcile.Excerpt
+	Unfolded bool
 	Took     string
 	URL      template.HTML
 	Sent     []namedText
@@ -134,11 +143,12 @@ type lookupView struct {
 	Body     excerpt
 }
 
-func lookupViews(lookups []reconcile.Excerpt) []lookupView {
+// lookupViews shows them; where the doubt is open, the newest is unfolded.
+func lookupViews(lookups []reconcile.Excerpt, open bool) []lookupView {
 	list := make([]lookupView, len(lookups))
 	for i, l := range lookups {
 		list[i] = lookupView{
-			Excerpt: l, Took: duration(l.EndedAt.Sub(l.StartedAt)), URL: marked(l.Request.URL), Sent: sentHeaders(l.Request.Headers),
+			Excerpt: l, Unfolded: open && i == len(lookups)-1, Took: duration(l.EndedAt.Sub(l.StartedAt)), URL: marked(l.Request.URL), Sent: sentHeaders(l.Request.Headers),
 			Received: receivedHeaders(l.ResponseHeaders), Body: newExcerpt(l.ResponseBody, l.StoredBytes, shownBytes),
 		}
 		list[i].Body.Cut = l.Truncated

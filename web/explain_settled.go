@@ -37,15 +37,13 @@ func (a account) explainSuccess(e *Explanation) {
 	if o.Result == nil {
 		return
 	}
-	var facts []string
-	if o.Result.Status > 0 {
-		facts = append(facts, fmt.Sprintf("it answered %d", o.Result.Status))
-	}
-	if o.Result.Reference != "" {
-		facts = append(facts, "its reference is "+o.Result.Reference)
-	}
-	if len(facts) > 0 {
-		e.Known += " " + capital(strings.Join(facts, ", ")) + "."
+	switch {
+	case o.Result.Status > 0 && o.Result.Reference != "":
+		e.Known += fmt.Sprintf(" It answered %d; the reference there is %s.", o.Result.Status, o.Result.Reference)
+	case o.Result.Status > 0:
+		e.Known += fmt.Sprintf(" It answered %d.", o.Result.Status)
+	case o.Result.Reference != "":
+		e.Known += fmt.Sprintf(" The reference is %s.", o.Result.Reference)
 	}
 	if o.Result.Incomplete {
 		e.Unknown = "What the rest of the answer said: its body is not whole. That it was done is certain."

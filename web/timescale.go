@@ -11,9 +11,8 @@ type span struct{ from, to time.Time }
 // timescale places moments along an axis. Stretches in which nothing happens are
 // drawn shorter than they were where they would take most of it.
 type timescale struct {
-	parts   []stretch
-	width   float64
-	Longest time.Duration // of a wait drawn at its length; 0: all of them are
+	parts []stretch
+	width float64
 }
 
 // stretch is a part of the axis with one scale.
@@ -43,7 +42,6 @@ func newTimescale(spans []span, width float64) timescale {
 	limit := idle
 	if idle > active {
 		limit = waitLimit(gaps, max(active, time.Millisecond))
-		t.Longest = limit
 	}
 	t.lay(busy, limit)
 	return t

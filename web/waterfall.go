@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -13,25 +14,23 @@ import (
 // axis, with the lookups and notices below. All numbers are ready to stand in SVG.
 type waterfall struct {
 	Width, Height, Bottom string
-	Left                  string
+	Words                 string // where those of the rows begin
 	Rows                  []waterfallRow
 	Ticks                 []waterfallTick
 	Marks                 []waterfallMark
 	MarkRows              []waterfallLabel
 	Legend                []waterfallKind
+	MarkLegend            []waterfallKind
 	Compressed            bool
-	Longest               time.Duration // of a wait drawn at its length
-	Label                 string        // the drawing in words
+	Label                 string // the drawing in words
 }
 
 type waterfallRow struct {
-	Number         int
-	Y, TextY       string
-	Bars           []waterfallBar
-	Text           string
-	TextX          string
-	Anchor         string
-	LineY1, LineX2 string
+	Number int
+	TextY  string
+	Bars   []waterfallBar
+	Text   string
+	Line   string // below it
 }
 
 // waterfallBar is one stage of an attempt.
@@ -65,14 +64,18 @@ var waterfallKinds = []waterfallKind{
 	{"headers", "waiting for response headers"}, {"body", "reading the body"}, {"rest", "not timed, or under way"},
 }
 
+// markKinds are what else is drawn.
+var markKinds = []waterfallKind{{"lookup", "the upstream was asked"}, {"notice", "the upstream said something by itself"}}
+
 // Measures of the drawing, in its own units.
 const (
 	waterfallWidth = 1120.0
-	waterfallLeft  = 92.0 // of the axis: what stands before it are the names of the rows
+	waterfallLeft  = 92.0  // where the axis begins: before it stand the names of the rows
+	waterfallEnd   = 850.0 // where it ends: behind it stands what came of them
 	waterfallTop   = 26.0
-	waterfallRight = 14.0
 	narrowestBar   = 2.0
 	charWidth      = 6.3 // of a letter at most, nearly
+	fewBreaks      = 6   // that are drawn through all rows
 )
 
 // drawing is a waterfall while it is made.
@@ -104,7 +107,7 @@ func newWaterfall(sights []sight, lookups []reconcile.Excerpt, notices []reconci
 	if len(sights) > 12 {
 		d.row = 18
 	}
-	d.scale = newTimescale(spans, waterfallWidth-waterfallLeft-waterfallRight)
+	d.scale = newTimescale(spans, waterfallEnd-waterfallLeft)
 	d.first = d.scale.parts[0].from
 	for i, s := range sights {
 		d.attempt(waterfallTop+float64(i)*d.row, s)
@@ -143,7 +146,7 @@ func (d *drawing) x(t time.Time) float64 { return waterfallLeft + d.scale.at(t) 
 // attempt draws one row: the whole of it, and over that the stages that were timed.
 func (d *drawing) attempt(y float64, s sight) {
 	whole := attemptSpan(s, d.now)
-	row := waterfallRow{Number: s.Number, Y: unit(y), TextY: unit(y + d.row/2 + 4), LineY1: unit(y + d.row), LineX2: unit(waterfallWidth)}
+	row := waterfallRow{Number: s.Number, TextY: unit(y + d.row/2 + 4), Line: unit(y + d.row), Text: briefly(s)}
 	bar := func(kind string, from, to time.Time) {
 		x := d.x(from)
 		row.Bars = append(row.Bars, waterfallBar{Kind: kind, X: unit(x), Y: unit(y + 3), Width: unit(max(d.x(to)-x, narrowestBar)), Height: unit(d.row - 6)})
@@ -166,22 +169,10 @@ func (d *drawing) attempt(y float64, s sight) {
 		bar(kind.Kind, at, end)
 		at = end
 	}
-	row.Text = duration(whole.to.Sub(whole.from)) + " · " + briefly(s)
-	row.TextX, row.Anchor = beside(d.x(whole.from), d.x(whole.to), row.Text)
-	d.w.Rows = append(d.w.Rows, row)
-}
-
-// beside places a text after a bar, or before it where there is no room.
-func beside(from, to float64, text string) (x, anchor string) {
-	to = max(to, from+narrowestBar)
-	room := float64(len([]rune(text))) * charWidth
-	if to+6+room <= waterfallWidth || from-6-room < waterfallLeft {
-		if to+6+room > waterfallWidth { // neither side has any: it ends where the drawing does
-			return unit(waterfallWidth - 4), "end"
-		}
-		return unit(to + 6), "start"
+	if s.EndedAt != nil {
+		row.Text = duration(whole.to.Sub(whole.from)) + " · " + row.Text
 	}
-	return unit(from - 6), "end"
+	d.w.Rows = append(d.w.Rows, row)
 }
 
 // marks draws what was learnt, below the attempts, and returns where it ends.
@@ -212,13 +203,14 @@ func (d *drawing) marks(y float64, lookups []reconcile.Excerpt, notices []reconc
 // mark draws one and returns from where there is room for the next one's word.
 func (d *drawing) mark(kind string, y float64, at time.Time, word string, free float64) float64 {
 	x := d.x(at)
+	d.used[kind] = true
 	m := waterfallMark{Kind: kind, X: unit(x + 9), Y: unit(y + 4)}
 	if kind == "lookup" {
 		m.Path = fmt.Sprintf("M%s %sl6 6l-6 6l-6 -6z", unit(x), unit(y-6))
 	} else {
 		m.Path = fmt.Sprintf("M%s %sl6 11h-12z", unit(x), unit(y-6))
 	}
-	if x > free && x+9+float64(len(word))*charWidth < waterfallWidth {
+	if x > free {
 		m.Text = word
 		free = x + 18 + float64(len(word))*charWidth
 	}
@@ -244,19 +236,26 @@ func (d *drawing) axis() {
 		if i == 0 {
 			text = "0"
 		}
-		if width := float64(len(text)) * charWidth; x >= free && x+width < waterfallWidth-80 {
+		if width := float64(len(text)) * charWidth; x >= free && x+width < waterfallEnd-70 {
 			d.w.Ticks = append(d.w.Ticks, waterfallTick{X: unit(x), Text: text, Anchor: "start"})
 			free = x + width + 14
 		}
 	}
 	last := d.scale.parts[len(d.scale.parts)-1].to
-	d.w.Ticks = append(d.w.Ticks, waterfallTick{X: unit(waterfallWidth - waterfallRight), Text: "+" + duration(last.Sub(d.first)), Anchor: "end"})
+	d.w.Ticks = append(d.w.Ticks, waterfallTick{X: unit(waterfallEnd), Text: "+" + duration(last.Sub(d.first)), Anchor: "end"})
 }
 
 // finish adds what is said about the drawing.
 func (d *drawing) finish(sights []sight, bottom float64) {
-	d.w.Width, d.w.Height, d.w.Bottom, d.w.Left = unit(waterfallWidth), unit(bottom+4), unit(bottom), unit(waterfallLeft)
-	d.w.Longest = d.scale.Longest
+	d.w.Width, d.w.Height, d.w.Bottom, d.w.Words = unit(waterfallWidth), unit(bottom+4), unit(bottom), unit(waterfallEnd+14)
+	if breaks := slices.DeleteFunc(slices.Clone(d.w.Ticks), func(t waterfallTick) bool { return !t.Break }); len(breaks) > fewBreaks {
+		d.w.Bottom = unit(waterfallTop)
+	}
+	for _, kind := range markKinds {
+		if d.used[kind.Kind] {
+			d.w.MarkLegend = append(d.w.MarkLegend, kind)
+		}
+	}
 	for _, kind := range waterfallKinds {
 		if d.used[kind.Kind] {
 			d.w.Legend = append(d.w.Legend, kind)
