@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/alexedwards/scs/v2"
@@ -63,6 +64,7 @@ type Server struct {
 	pages      pages
 	assets     *assets
 	tick       time.Duration // between two looks of a live page
+	streams    atomic.Int64 // live pages
 	draining   context.Context
 	drain      context.CancelFunc
 }
