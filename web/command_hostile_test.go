@@ -35,6 +35,13 @@ operations:
     path: /act
     body: json
     rejection: {code: headers["x-code"][0], message: text}
+  written:
+    method: POST
+    path: /act/{place}
+    body: json
+    caller_query: [mode]
+    caller_headers: [X-Trace]
+    idempotency: {kind: keyed, key: {in: body, name: /order/key}, retention: 24h}
   secret:
     method: POST
     path: /act
@@ -78,7 +85,7 @@ func TestACommandPageShowsHostileTextInert(t *testing.T) {
 	p := s.as(t, "vera").get(pageOf(c.ID))
 	p.has(t, "&lt;script&gt;alert(1)&lt;/script&gt;", `\u001B[31mred`, `\u202Etxt.exe\u2066`, "\u05e9\u05dc\u05d5\u05dd", `\u0000`, `\xFF\xFE`,
 		"{{.Page}}", "&lt;/pre&gt;&lt;/details&gt;", "javascript:alert(4) &lt;script&gt;", "&lt;b&gt;name&lt;/b&gt;", `\u202Ebackwards`, "16\u202f3")
-	p.lacks(t, "<script>alert", "<img src=x", "<b>", "<i>", "\x1b", "\u202E", "\u2066", "\x00", "\xff", `href="javascript:`)
+	p.lacks(t, "<script>alert", "<img src=x", "<b>bold", "<b>name", "backwards <i>", "\x1b", "\u202E", "\u2066", "\x00", "\xff", `href="javascript:`)
 	if active := regexp.MustCompile(`(?i)<[^>]*\s(on[a-z]+|style)=`).FindString(p.body); active != "" {
 		t.Errorf("the page has an active attribute: %s", active)
 	}

@@ -2,11 +2,19 @@ package web_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
+	"executor/commands"
+	"executor/internal/audit"
+	"executor/internal/operators"
+	"executor/internal/testkit/browser"
 	"executor/outcome"
+	"executor/reconcile"
 )
 
 // pageOf is the path of a command's page.
@@ -37,4 +45,124 @@ func TestACommandPageSaysWhatIsKnown(t *testing.T) {
 		}
 		p.has(t, append(tt.says, `data-live-topic="command:`+c.ID.String()+`"`, "Attempt 1", `role="img"`)...)
 	}
+}
+
+func TestACommandPageFollowsACommandThatRuns(t *testing.T) {
+	s := newSite(t)
+	release := make(chan struct{})
+	arrived := make(chan struct{})
+	s.evil(t, func(w http.ResponseWriter, _ *http.Request) {
+		close(arrived)
+		<-release
+		_, _ = w.Write([]byte(`{}`))
+	})
+	vera := s.as(t, "vera")
+	later := time.Now().Add(time.Hour)
+	waiting := s.submit(t, "waits", "charge_card", "", func(sub *commands.Submission) { sub.NotBefore = &later })
+	vera.get(pageOf(waiting)).has(t, "nothing has been sent yet", "before which the caller wants nothing sent", "No attempt has been made yet.", "it ends as cancelled")
+	id := s.submit(t, "runs", "act", "", toEvil("act", "{}"))
+	<-arrived
+	vera.get(pageOf(id)).has(t, "Attempt 1 is on the wire since", "The attempt is open", "under way", "A cancel does not cut the attempt off")
+	close(release)
+	s.await(t, id, outcome.StateSuccess)
+	if _, _, err := s.commands.Cancel(t.Context(), tenant, waiting, audit.By{Actor: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	vera.get(pageOf(waiting)).has(t, "The caller cancelled it before anything was done.", "under a NEW key")
+}
+
+func TestACommandPageOfManyAttemptsStaysReadable(t *testing.T) {
+	s := newSite(t)
+	c := s.ended(t, "many", "create_payment", "times=29;status=503", outcome.StateSuccess)
+	p := s.as(t, "vera").get(pageOf(c.ID))
+	p.has(t, "Attempt 30", "The axis is compressed", `id="attempt-1"`, `<details id="attempt-30" class="attempt" open>`)
+	if open := strings.Count(p.body, `class="attempt" open`); open > 2 {
+		t.Errorf("%d attempts are unfolded", open)
+	}
+	p.lacks(t, "style=", "NaN", "+Inf")
+}
+
+func TestACommandOfAnotherTenantIsNotFound(t *testing.T) {
+	s := newSite(t)
+	c := s.doubtful(t, "mine")
+	s.addOperator(t, "eve", "other", operators.RoleAdmin)
+	eve := s.as(t, "eve")
+	for _, path := range []string{pageOf(c.ID), pageOf(c.ID) + "/json", pageOf(c.ID) + "/attempts/1/body", pageOf(uuid.New()), "/commands/x"} {
+		if p := eve.get(path); p.status != http.StatusNotFound {
+			t.Errorf("%s: %d", path, p.status)
+		}
+	}
+	if p := s.as(t, "vera").get(pageOf(c.ID) + "/json"); p.status != http.StatusOK || p.header.Get("Content-Type") != "application/json" {
+		t.Errorf("JSON: %d %s", p.status, p.header.Get("Content-Type"))
+	}
+}
+
+func TestACommandPageShowsWhatContradictsIt(t *testing.T) {
+	s := newSite(t)
+	c := s.ended(t, "paid", "create_payment", "", outcome.StateSuccess)
+	err := pgx.BeginFunc(t.Context(), s.pool, func(tx pgx.Tx) error {
+		_, _, err := s.commands.Learn(t.Context(), tx, c.ID, commands.Knowledge{
+			Source: outcome.DecidedByLookup, Finding: outcome.FindingRefused, Status: 404, Observation: []byte(`{"url": "<script>"}`),
+		})
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.as(t, "vera").get(pageOf(c.ID)).has(t, "The command stands as success. But a lookup says that it was refused (404)",
+		"Which of the two is right", "&lt;script&gt;", ">conflict<")
+}
+
+func TestASubmissionPutTogetherAgainGivesTheSameCommand(t *testing.T) {
+	s := newSite(t)
+	s.evil(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) })
+	written := func(sub *commands.Submission) {
+		sub.Upstream, sub.Params = "evil", map[string]string{"place": "a/b?c"}
+		sub.Query, sub.Headers = map[string]string{"mode": "x & y"}, map[string]string{"x-trace": "t1"}
+		sub.Body = []byte("{ \"note\": \"it's \u202E\", \"order\": {\"n\": 1.50} }\n")
+	}
+	for key, id := range map[string]uuid.UUID{
+		"header": s.submit(t, "header", "create_payment", ""), "none": s.submit(t, "none", "charge_card", ""),
+		"body": s.submit(t, "body", "written", "", written),
+	} {
+		c := s.await(t, id, outcome.StateSuccess)
+		asked, err := s.commands.Asked(t.Context(), c, 1<<16)
+		if err != nil || len(asked.Lost) > 0 {
+			t.Fatalf("%s: lost %v, %v", key, asked.Lost, err)
+		}
+		asked.Submission.Actor = "again"
+		again, err := s.commands.Submit(t.Context(), asked.Submission)
+		if err != nil || !again.Replayed || again.Command.ID != id {
+			t.Errorf("%s: %+v, %v", key, again, err)
+		}
+		s.as(t, "vera").get(pageOf(id)).has(t, "executor submit --upstream", "--key "+key, "--data-binary", "$EXECUTOR_API_KEY")
+	}
+}
+
+// TestACommandSettlesWhileWatched is the page in a browser: it changes by itself, and
+// leaves alone what the reader has unfolded.
+func TestACommandSettlesWhileWatched(t *testing.T) {
+	s := newSite(t)
+	c := s.doubtful(t, "watched")
+	p := browser.Start(t).Open(t)
+	p.Goto(s.http.URL + "/sign-in?to=" + pageOf(c.ID))
+	p.Fill("#name", "otto")
+	p.Fill("#password", password)
+	p.Submit("main form")
+	p.WaitText("h1", "unresolved")
+	p.Click("#request > summary")
+	p.Click("#attempt-1 > summary")
+	p.WaitFor("#request[open]")
+	p.WaitFor(`[data-live="on"]`)
+	err := s.doubts.Resolve(t.Context(), reconcile.Action{
+		Tenant: tenant, Command: c.ID, Version: c.Version, Actor: "ada", Reason: "asked them", EvidenceReference: "ticket 7",
+	}, reconcile.Resolution{State: outcome.StateSuccess, Reference: "pay_7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.WaitText("h1", "success")
+	p.WaitText("section.plain", "A person found that the upstream did it.")
+	p.WaitFor("#request[open]")
+	p.WaitFor("#attempt-1:not([open])")
+	p.Quiet(t)
 }
