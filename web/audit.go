@@ -11,7 +11,10 @@ import (
 )
 
 func auditRoutes() []route {
-	return []route{{method: http.MethodGet, pattern: "/audit", role: operators.RoleViewer, serve: (*Server).auditPage}}
+	return []route{
+		{method: http.MethodGet, pattern: "/audit", role: operators.RoleViewer, serve: (*Server).auditPage},
+		{method: http.MethodGet, pattern: "/audit.csv", role: operators.RoleViewer, serve: (*Server).auditExport},
+	}
 }
 
 // auditView is a page of what people did.
@@ -21,6 +24,7 @@ type auditView struct {
 	Query   auditQuery
 	Wrong   string
 	Pages   pagesView
+	Export  string // address of the same as CSV
 }
 
 // auditQuery is the filter as it stands in the address.
@@ -66,6 +70,7 @@ func (s *Server) auditPage(v *visit) error {
 		return err
 	}
 	view.Pages = newPages(v, next)
+	view.Export = address("/audit.csv", v.r.URL.Query())
 	return v.render("audit.html", "Audit", view)
 }
 

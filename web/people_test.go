@@ -174,6 +174,10 @@ func TestAuditFilters(t *testing.T) {
 			t.Errorf("%s answers %d", bad, p.status)
 		}
 	}
+	export := vera.get("/audit.csv?action=profile.apply")
+	export.has(t, "number,at,actor,action", "profile.apply,,ledger")
+	export.lacks(t, "operator.create")
 	s.addOperator(t, "olga", "other", operators.RoleViewer)
 	s.as(t, "olga").get("/audit").lacks(t, "profile.apply</code>")
+	s.as(t, "olga").get("/audit.csv").lacks(t, "profile.apply")
 }

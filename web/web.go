@@ -64,7 +64,7 @@ type Server struct {
 	pages      pages
 	assets     *assets
 	tick       time.Duration // between two looks of a live page
-	streams    atomic.Int64 // live pages
+	streams    atomic.Int64  // live pages
 	draining   context.Context
 	drain      context.CancelFunc
 }
