@@ -129,7 +129,7 @@ func (a account) explainExecuting() Explanation {
 	e := Explanation{
 		Known:   "An attempt is on the wire.",
 		Unknown: "How it will end. Until its answer is in, the upstream may or may not have acted on it.",
-		Next:    "The attempt ends with its answer or by its timeouts; then the rules decide by what was seen. It cannot be under way any more at:",
+		Next:    "The attempt ends with its answer or by its timeouts; then the rules decide by what was seen. It is over for certain at:",
 		Safe:    "Wait. Do not submit it again under a new key: that could do it twice. A cancel does not cut the attempt off; it keeps another one from following.",
 	}
 	if n := len(a.attempts); n > 0 && a.attempts[n-1].EndedAt == nil {
@@ -141,7 +141,7 @@ func (a account) explainExecuting() Explanation {
 		e.Known += " " + doubtAbout(*earlier)
 	}
 	if c.CancelRequested {
-		e.Next = "The caller has asked to cancel: this attempt's evidence decides, and no other follows. It cannot be under way any more at:"
+		e.Next = "The caller has asked to cancel: this attempt's evidence decides, and no other follows. It is over for certain at:"
 		e.Safe = "Wait. Do not submit it again under a new key: that could do it twice."
 	}
 	return e
