@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -165,4 +166,20 @@ func TestACommandSettlesWhileWatched(t *testing.T) {
 	p.WaitFor("#request[open]")
 	p.WaitFor("#attempt-1:not([open])")
 	p.Quiet(t)
+}
+
+func TestACommandPageShowsWhoFoundOutAndWhoWasTold(t *testing.T) {
+	s := newSite(t)
+	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(receiver.Close)
+	s.hook(t, receiver.URL+"/hook")
+	c := s.ended(t, "asked", "send_transfer", "commit,drop", outcome.StateUnresolved)
+	err := s.doubts.LookUpNow(t.Context(), reconcile.Action{Tenant: tenant, Command: c.ID, Version: c.Version, Actor: "otto", Reason: "the shop <asks>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.await(t, c.ID, outcome.StateSuccess)
+	s.as(t, "vera").get(pageOf(c.ID)).has(t, "The upstream was asked, and showed that it was done.",
+		"Lookup, round 1, question 1", "GET "+s.simURL+"/v1/charges?client_reference=asked", `&#34;items&#34;`, "It moved the command.",
+		"command.unresolved", "command.success", receiver.URL+"/hook", "command.lookup", "the shop &lt;asks&gt;", "lookup.ended", ">Lookups</text>")
 }
