@@ -19,6 +19,10 @@ import (
 // ErrNotFound: no such upstream for this tenant, or no such version of it.
 var ErrNotFound = errors.New("upstream not found")
 
+// ErrStale: the upstream is not any more as somebody saw it who wants to change it.
+// Nothing was changed.
+var ErrStale = errors.New("upstream changed meanwhile")
+
 // Upstream is a profile in the database, with what changes while it is in use.
 type Upstream struct {
 	ID             int64
@@ -85,6 +89,22 @@ const upstreamColumns = `id, tenant, name, version, paused_at, paused_by, paused
 // upstream if there is none. The source that is the newest already changes
 // nothing.
 func (s *Store) Apply(ctx context.Context, p *Profile, by audit.By) (Upstream, bool, error) {
+	return s.apply(ctx, p, by, func(upstreamRow) error { return nil })
+}
+
+// ApplyOver is Apply by somebody who has seen one version, 0 where there was no
+// upstream: ErrStale if another is the newest by now, unless it has the same source.
+func (s *Store) ApplyOver(ctx context.Context, p *Profile, seen int, by audit.By) (Upstream, bool, error) {
+	return s.apply(ctx, p, by, func(row upstreamRow) error {
+		if row.Version != seen {
+			return ErrStale
+		}
+		return nil
+	})
+}
+
+// apply asks guard about the upstream as it is, before it changes.
+func (s *Store) apply(ctx context.Context, p *Profile, by audit.By, guard func(upstreamRow) error) (Upstream, bool, error) {
 	var row upstreamRow
 	changed := false
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
@@ -95,6 +115,9 @@ func (s *Store) Apply(ctx context.Context, p *Profile, by audit.By) (Upstream, b
 		sum := sha256.Sum256(p.Source)
 		same, err := hasSource(ctx, tx, row, sum[:])
 		if err != nil || same {
+			return err
+		}
+		if err := guard(row); err != nil {
 			return err
 		}
 		changed = true
@@ -356,4 +379,20 @@ func (s *Store) Names(ctx context.Context, tenant string) ([]string, error) {
 		return nil, fmt.Errorf("names of upstreams: %w", err)
 	}
 	return names, nil
+}
+
+// Source reads the text of one version as it was applied, whether or not it can be
+// read as a profile today.
+func (s *Store) Source(ctx context.Context, tenant, name string, version int) (string, error) {
+	var source string
+	err := s.pool.QueryRow(ctx, `
+		SELECT v.source FROM upstream_versions v JOIN upstreams u ON u.id = v.upstream_id
+		WHERE u.tenant = $1 AND u.name = $2 AND v.version = $3`, tenant, name, version).Scan(&source)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return "", fmt.Errorf("source of version %d of upstream %s of %s: %w", version, name, tenant, err)
+	}
+	return source, nil
 }

@@ -19,7 +19,7 @@ func (m *LookupMatrix) print(b *bytes.Buffer) {
 		q.print(b, i+1)
 	}
 	b.WriteByte('\n')
-	text(b, "rounds", m.rounds())
+	text(b, "rounds", m.Schedule())
 	text(b, "used up", fmt.Sprintf("after %s: %s", m.After, m.UsedUp))
 	text(b, "absence", m.Absence.String())
 	text(b, "found, then absent", m.Vanished.String())
@@ -61,7 +61,8 @@ func (e FindingEnd) String() string {
 	return s + ": " + e.Then
 }
 
-func (m *LookupMatrix) rounds() string {
+// Schedule says in words when the rounds are made.
+func (m *LookupMatrix) Schedule() string {
 	s := "at " + strings.Join(m.Rounds, ", ")
 	if m.Every != "" {
 		s += fmt.Sprintf(", … at most %s apart, about %d in all", m.Every, m.Total)
