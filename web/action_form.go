@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,10 +50,18 @@ type actionPage struct {
 	Hooks        []webhooks.Endpoint
 }
 
-// States are those that a person can settle a command as.
-func (actionPage) States() []outcome.State {
-	return []outcome.State{outcome.StateSuccess, outcome.StateRejected, outcome.StateCancelled}
+// States are those that a person can settle the command as. To keep its state there
+// has to be something that contradicts it.
+func (p actionPage) States() []outcome.State {
+	all := []outcome.State{outcome.StateSuccess, outcome.StateRejected, outcome.StateCancelled}
+	return slices.DeleteFunc(all, func(state outcome.State) bool { return p.Dismisses(state) && p.Options.Conflicts == 0 })
 }
+
+// Possible reports whether the action can be done at all as things stand.
+func (p actionPage) Possible() bool { return actionRefusal(p.Options, p.Kind.Name) == nil }
+
+// Blank reports whether there is nothing to be kept of an action that is not possible.
+func (p actionPage) Blank() bool { return !p.Possible() && p.Form.Reason == "" }
 
 // Dismisses reports whether choosing the state keeps it.
 func (p actionPage) Dismisses(state outcome.State) bool {

@@ -126,7 +126,8 @@ func TestEachActionByForms(t *testing.T) {
 
 	d := s.doubtful(t, "again")
 	refused := otto.act(d, "resend", "reason", "try")
-	refused.has(t, "not safely idempotent")
+	refused.has(t, "not safely idempotent", `value="yes"`)
+	refused.lacks(t, "disabled")
 	if refused.status != http.StatusConflict {
 		t.Errorf("an unsafe resend: %d", refused.status)
 	}
