@@ -28,8 +28,8 @@ func main() {
 	backlog := flag.Int("backlog", 5000, "commands queued for the stalling upstream")
 	profileTo := flag.String("cpuprofile", "", "write a CPU profile to this file")
 	url := flag.String("database", "", "use this server instead of starting one")
-	only := flag.String("only", "", "run one part: throughput, latency, isolation or reads")
-	seeded := flag.String("seeded", "bench_seeded", "with -only reads: the database with a million commands, made if it is not there")
+	only := flag.String("only", "", "run one part: throughput, latency, isolation, reads or pages")
+	seeded := flag.String("seeded", "bench_seeded", "with -only reads or pages: the database with a million commands, made if it is not there")
 	contender := flag.String("contender", "", "measure only this one: plain or executor")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -78,8 +78,8 @@ func (b *bench) run(ctx context.Context, only string) error {
 	for _, part := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{"throughput", b.throughput}, {"latency", b.latency}, {"isolation", b.isolation}, {"reads", b.reads}} {
-		if only != part.name && (only != "" || part.name == "reads") {
+	}{{"throughput", b.throughput}, {"latency", b.latency}, {"isolation", b.isolation}, {"reads", b.reads}, {"pages", b.pages}} {
+		if only != part.name && (only != "" || part.name == "reads" || part.name == "pages") {
 			continue
 		}
 		if err := part.run(ctx); err != nil {

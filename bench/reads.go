@@ -174,12 +174,12 @@ func (b *bench) seededDatabase(ctx context.Context) (*pgxpool.Pool, error) {
 	config := admin.Config().Copy()
 	config.ConnConfig.Database, config.MaxConns = b.seeded, 4
 	pool, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil || known {
-		return pool, err
+	if err != nil {
+		return nil, err
 	}
 	began := time.Now()
-	if err := migrations.Up(ctx, pool); err != nil {
-		return nil, err
+	if err := migrations.Up(ctx, pool); err != nil || known {
+		return pool, err
 	}
 	if err := seed.Fill(ctx, pool, seed.Large); err != nil {
 		return nil, err

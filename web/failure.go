@@ -88,7 +88,7 @@ func (s *Server) fail(v *visit, err error) {
 	if f.status >= http.StatusInternalServerError && !gone {
 		s.log.Error("page failed", "method", v.r.Method, "path", v.r.URL.Path, "status", f.status, "error", err)
 	}
-	if err := v.renderStatus(f.status, "failure.html", f.title, f.view()); err != nil {
+	if err := v.renderStatus(f.status, failurePage, f.title, f.view()); err != nil {
 		s.log.Error("show failure", "path", v.r.URL.Path, "error", err)
 		http.Error(v.w, f.title, http.StatusInternalServerError)
 	}

@@ -113,6 +113,8 @@ func sectionOf(path string) string {
 	}
 }
 
+const failurePage = "failure.html"
+
 // render answers with a page.
 func (v *visit) render(name, title string, data any) error {
 	return v.renderStatus(http.StatusOK, name, title, data)
@@ -126,7 +128,7 @@ func (v *visit) renderStatus(status int, name, title string, data any) error {
 		return fmt.Errorf("there is no page %s", name)
 	}
 	f, err := v.frame(title, data)
-	if err != nil && status < http.StatusInternalServerError {
+	if err != nil && name != failurePage { // that one is shown without its banner rather than not at all
 		return err
 	}
 	var b bytes.Buffer

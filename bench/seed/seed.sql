@@ -50,7 +50,7 @@ FROM seeds;
 
 INSERT INTO command_requests (command_id, tenant, method, path, headers, body, body_kind, content_type, key_in, key_name, wire_key,
 	params, field_hashes, metadata, submitted_by)
-SELECT id, tenant, 'POST', '/payments', '[["Content-Type","application/json"]]', convert_to('{"amount":' || i || ',"currency":"EUR"}', 'UTF8'),
+SELECT id, tenant, 'POST', '/payments', '[{"name":"Content-Type","value":"application/json"}]', convert_to('{"amount":' || i || ',"currency":"EUR"}', 'UTF8'),
 	'replayable', 'application/json', 'header', 'Idempotency-Key', 'order-' || i, '{}', '',
 	jsonb_build_object('order', 'o-' || i, 'customer', 'c-' || i % 50000, 'country', (ARRAY['DE', 'FR', 'NL'])[1 + i % 3]), 'seed'
 FROM seeds;
