@@ -160,7 +160,7 @@ func orUnknown(span string) string {
 // EndWords says how a command ends if it happens on every attempt.
 func (e failureRow) EndWords() string { return endWords(e.AtTheEnd) }
 
-// StopWords says how it ends if nothing more is sent after the first time.
+// StopWords says how it ends if the caller cancels while it is under way.
 func (e failureRow) StopWords() string { return endWords(e.IfStopped) }
 
 // endWords add to a state what is known and who moves next.
