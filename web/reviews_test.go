@@ -55,7 +55,7 @@ func (s *site) bulkEnded(t testing.TB, id uuid.UUID) (b reconcile.Bulk) {
 // is left alone and named.
 func TestFiftyAtOnce(t *testing.T) {
 	s := newSite(t)
-	list := s.manyDoubts(t, 51)
+	list := append(s.manyDoubts(t, 50), s.doubtful(t, "pay-50")) // the page shows the oldest 50
 	otto := s.as(t, "otto")
 	queue := otto.get("/reviews")
 	queue.has(t, "pay-00", "51 wait for a person", "Preview for all 51 that match", "Next page", "/search?state=unresolved")
