@@ -210,7 +210,7 @@ func pagePaths(ctx context.Context, pool *pgxpool.Pool) ([]string, error) {
 		"/search", "/search?state=unresolved", "/search?state=pending", "/search?state=executing", "/search?state=success", "/search?state=rejected", "/search?state=cancelled",
 		"/search?q=order-123451", "/search?q=order-12345", "/search?q=pay_777778", "/search?q=c-4711", "/search?q=DE", "/search?q=order%3Do-500000", "/search?q=nothing-of-that-kind",
 		"/search?evidence=not_sent&state=success", "/search?reason=declined", "/search?operation=none", "/search?upstream=rare",
-		"/upstreams", "/upstreams/ledger", "/upstreams/rare", "/webhooks", "/deliveries", "/deliveries?state=failed", "/reports", "/bulk", "/audit", "/audit?action=command.resolve",
+		"/upstreams", "/upstreams/ledger", "/upstreams/ledger/explain", "/upstreams/ledger/edit", "/upstreams/rare", "/webhooks", "/deliveries", "/deliveries?state=failed", "/reports", "/bulk", "/audit", "/audit?action=command.resolve",
 		"/keys", "/operators", "/deployment", "/deployment/resume", "/account",
 	}
 	if delivery != "" {
