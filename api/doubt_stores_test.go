@@ -280,7 +280,7 @@ func TestOtherTenantsThingsAreNotThere(t *testing.T) {
 	if asked < 29 {
 		t.Errorf("only %d calls were asked", asked)
 	}
-	for _, list := range []string{"/v1/commands", "/v1/reviews", "/v1/reconciliations", "/v1/webhooks", "/v1/webhook-deliveries", "/v1/audit", "/v1/audit?command=" + c.ID, "/v1/upstreams"} {
+	for _, list := range []string{"/v1/commands", "/v1/reviews", "/v1/reconciliations", "/v1/webhooks", "/v1/webhook-deliveries", "/v1/audit?action=webhook.create", "/v1/audit?action=profile.apply", "/v1/audit?command=" + c.ID, "/v1/upstreams"} {
 		if r := l.do("GET", list, eve).want(200); !strings.HasPrefix(string(r.body), `{"data":[],`) {
 			t.Errorf("%s shows the other tenant %s", list, r.body)
 		}

@@ -138,10 +138,10 @@ func (s *Server) Routes() http.Handler {
 				r.Method(http.MethodHead, route.pattern, s.handler(route))
 			}
 		}
-		r.NotFound(s.handler(route{role: operators.RoleViewer, serve: func(*Server, *visit) error {
+		r.NotFound(s.handler(route{serve: func(*Server, *visit) error {
 			return notFound("There is no page at this address.")
 		}}))
-		r.MethodNotAllowed(s.handler(route{role: operators.RoleViewer, serve: func(*Server, *visit) error {
+		r.MethodNotAllowed(s.handler(route{serve: func(*Server, *visit) error {
 			return &failure{http.StatusMethodNotAllowed, "Not possible here", "This address does not take that kind of request. Start again from the page before."}
 		}}))
 	})

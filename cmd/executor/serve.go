@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -205,20 +206,29 @@ func (p *process) route(registry *prometheus.Registry) http.Handler {
 	if p.config.has(roleAPI) {
 		calls = p.api.Routes()
 	}
-	if p.web == nil {
-		r.Mount("/", calls)
-		return r
+	if p.web != nil {
+		calls = besides(p.web.Routes(), calls)
 	}
-	for _, path := range apiPaths {
-		r.Handle(path, calls)
-	}
-	r.Mount("/", p.web.Routes())
+	r.Mount("/", calls)
 	return r
 }
 
-// apiPaths are those that the API keeps to itself where the dashboard is served
-// too.
-var apiPaths = []string{"/v1/*", "/openapi.json", "/problems/*", "/livez", "/healthz", "/readyz"}
+// besides serves the paths of the API by its own handler and all else by pages.
+func besides(pages, calls http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if slices.ContainsFunc(apiPaths, func(path string) bool {
+			return r.URL.Path == path || strings.HasSuffix(path, "/") && strings.HasPrefix(r.URL.Path, path)
+		}) {
+			calls.ServeHTTP(w, r)
+			return
+		}
+		pages.ServeHTTP(w, r)
+	})
+}
+
+// apiPaths are those that the API keeps to itself where the dashboard is served too;
+// with a slash at the end all below it.
+var apiPaths = []string{"/v1", "/v1/", "/openapi.json", "/problems/", "/livez", "/healthz", "/readyz"}
 
 // listen opens the listeners; nothing is answered yet.
 func (p *process) listen() (err error) {
