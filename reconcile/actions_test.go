@@ -127,7 +127,7 @@ func TestTheQueueOffersWhatIsAccepted(t *testing.T) {
 			offered, shown := d.item(t, s.make(t, d))
 			for name, do := range d.everyAction() {
 				id := s.make(t, d)
-				before := d.get(t, id)
+				before, deeds := d.get(t, id), d.deeds(t, id)
 				err := do(t.Context(), d.by(t, id))
 				var refused bool
 				if got := code(err); got != "done" {
@@ -139,9 +139,9 @@ func TestTheQueueOffersWhatIsAccepted(t *testing.T) {
 				if shown && slices.Contains(offered.Actions, name) == refused {
 					t.Errorf("%s: offered %v, answered %v", name, offered.Actions, err)
 				}
-				if after := d.get(t, id); refused && (after.Version != before.Version || d.deeds(t, id) != "") {
+				if after := d.get(t, id); refused && (after.Version != before.Version || d.deeds(t, id) != deeds) {
 					t.Errorf("%s was refused and left %+v", name, after)
-				} else if !refused && (d.deeds(t, id) == "" || after.Version <= before.Version) {
+				} else if !refused && (d.deeds(t, id) == deeds || after.Version <= before.Version) {
 					t.Errorf("%s was done: version %d after %d, audit %q", name, after.Version, before.Version, d.deeds(t, id))
 				}
 			}
