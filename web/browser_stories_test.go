@@ -80,12 +80,11 @@ func keyboardOnly(t *testing.T, s *site) {
 		p.Press(string(letter))
 	}
 	p.Press(kb.Enter)
-	p.WaitURL("/")
-	p.WaitFor(".nav")
+	p.WaitFor("html.js .nav") // the keys are heard once the script has run
 	p.Press("/", kb.Escape)
 	p.Press("r")
 	p.WaitURL("/reviews")
-	p.WaitFor("tbody")
+	p.WaitFor("html.js tbody")
 	p.Press("j", "k", "a")
 	p.Press("/", kb.Backspace) // the key that moves the focus is typed as well by this keyboard
 	for _, letter := range c.Key {
@@ -93,7 +92,7 @@ func keyboardOnly(t *testing.T, s *site) {
 	}
 	p.Press(kb.Enter)
 	p.WaitURL("/search?q=keyboard")
-	p.WaitFor("tbody")
+	p.WaitFor("html.js tbody")
 	p.Press("j", kb.Enter)
 	p.WaitURL(pageOf(c.ID))
 	p.WaitText("h1", "unresolved")
