@@ -1,9 +1,9 @@
 package web_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 
 	"executor/internal/audit"
@@ -95,21 +95,19 @@ func TestEveryPageIsAccessible(t *testing.T) {
 	w := newWorld(t)
 	list := w.pages()
 	complete(t, append(list, frozen...))
-	work := make(chan shown)
-	var workers sync.WaitGroup
-	for range 2 {
-		p := map[string]*browser.Page{"": browser.Start(t).Open(t), "ada": w.enter(t, "ada"), "olga": w.enter(t, "olga")}
-		workers.Go(func() {
-			for at := range work {
-				w.inspect(t, p[at.as], at)
-			}
-		})
-	}
-	for _, at := range list {
-		work <- at
-	}
-	close(work)
-	workers.Wait()
+	t.Run("sending", func(t *testing.T) {
+		for half := range 2 {
+			t.Run(fmt.Sprint(half), func(t *testing.T) {
+				t.Parallel()
+				p := map[string]*browser.Page{"": browser.Start(t).Open(t), "ada": w.enter(t, "ada"), "olga": w.enter(t, "olga")}
+				for i, at := range list {
+					if i%2 == half {
+						w.inspect(t, p[at.as], at)
+					}
+				}
+			})
+		}
+	})
 	w.freeze(t)
 	p := w.enter(t, "ada")
 	for _, at := range frozen {
@@ -127,7 +125,7 @@ func (w *world) inspect(t *testing.T, p *browser.Page, at shown) {
 	p.Axe(t)
 	if at.as != "olga" { // the empty ones have the colours of the others
 		p.Scheme("dark")
-		p.Axe(t)
+		p.Contrast(t)
 		p.Scheme("light")
 	}
 	browser.Eval[bool](p, `document.querySelectorAll("details").forEach(d => d.open = true) || true`)
@@ -136,6 +134,7 @@ func (w *world) inspect(t *testing.T, p *browser.Page, at shown) {
 		p.NothingCut(t)
 	}
 	inert(t, p)
+	browser.Shots(t, p, browser.ShotsDir(), w.http.URL, []browser.Shot{{Name: at.name, Path: at.path, Dark: at.name == "home" || at.name == "command-unresolved"}})
 	if at.pattern == "" || at.name == "reviews-filtered" {
 		p.Quiet(t, "failed request", "log:")
 	} else {

@@ -20,12 +20,14 @@ import (
 //go:embed testdata/axe/axe.min.js
 var axeSource string
 
-// axeRun asks for the rules of WCAG 2.0 to 2.2, A and AA, and good practice.
-const axeRun = `axe.run(document, {
-	resultTypes: ['violations'],
-	runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
-	rules: {'target-size': {enabled: true}},
-}).then(results => JSON.stringify(results.violations.map(v => ({
+// allRules are those of WCAG 2.0 to 2.2, A and AA, and good practice.
+const allRules = `runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'], rules: {'target-size': {enabled: true}}`
+
+// colourRules are those that depend on the colours alone.
+const colourRules = `runOnly: {type: 'rule', values: ['color-contrast', 'link-in-text-block']}`
+
+// axeRun asks for rules.
+const axeRun = `axe.run(document, {resultTypes: ['violations'], %s}).then(results => JSON.stringify(results.violations.map(v => ({
 	rule: v.id, impact: v.impact ?? '', help: v.help,
 	nodes: v.nodes.map(n => ({at: n.target.flat().join(' '), why: n.failureSummary ?? ''})),
 }))))`
@@ -49,9 +51,20 @@ func (v violation) String() string {
 // page with a screen reader, a keyboard, or little sight.
 func (p *Page) Axe(t testing.TB) {
 	t.Helper()
+	p.judge(t, allRules)
+}
+
+// Contrast is Axe for the rules about colours alone, for a page in its other scheme.
+func (p *Page) Contrast(t testing.TB) {
+	t.Helper()
+	p.judge(t, colourRules)
+}
+
+func (p *Page) judge(t testing.TB, rules string) {
+	t.Helper()
 	var found []violation
 	p.must("run axe-core", func(ctx context.Context) error {
-		text, err := p.withScript(ctx, runAxe)
+		text, err := p.withScript(ctx, func(ctx context.Context) (string, error) { return runAxe(ctx, rules) })
 		if err != nil {
 			return err
 		}
@@ -85,7 +98,7 @@ func (p *Page) withScript(ctx context.Context, step func(context.Context) (strin
 
 // runAxe runs axe-core in a world of its own: neither does the page see it, nor
 // does the page's CSP stop it.
-func runAxe(ctx context.Context) (string, error) {
+func runAxe(ctx context.Context, rules string) (string, error) {
 	tree, err := chromedp.Call(ctx, page.GetFrameTree, cdp.Empty{})
 	if err != nil {
 		return "", err
@@ -95,6 +108,6 @@ func runAxe(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return chromedp.Run(ctx, chromedp.Evaluate[string](axeSource+"\n;"+axeRun, chromedp.EvalAwaitPromise,
+	return chromedp.Run(ctx, chromedp.Evaluate[string](axeSource+"\n;"+fmt.Sprintf(axeRun, rules), chromedp.EvalAwaitPromise,
 		func(params *runtime.EvaluateParams) { params.ContextID = world.ExecutionContextID }))
 }

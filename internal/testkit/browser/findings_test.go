@@ -178,9 +178,9 @@ func TestShotsAreSmallAndTheSameEachTime(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}
 	p := Start(t).Open(t)
 	for _, dir := range dirs {
-		Shots(t, p, dir, url, []Shot{{"reviews", "/"}})
+		Shots(t, p, dir, url, []Shot{{Name: "reviews", Path: "/", Dark: true}})
 	}
-	files, err := filepath.Glob(filepath.Join(dirs[0], "reviews-*-*.png"))
+	files, err := filepath.Glob(filepath.Join(dirs[0], "reviews-*.png"))
 	if err != nil || len(files) != 2*len(Widths) {
 		t.Fatalf("files: %q, %v", files, err)
 	}
@@ -193,7 +193,7 @@ func TestShotsAreSmallAndTheSameEachTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		width := fmt.Sprintf("-%d-", picture.Bounds().Dx())
+		width := fmt.Sprintf("-%d", picture.Bounds().Dx())
 		if !strings.Contains(file, width) || len(first) > 40_000 {
 			t.Errorf("%s: %v, %d bytes", filepath.Base(file), picture.Bounds(), len(first))
 		}

@@ -18,6 +18,7 @@ import (
 type Shot struct {
 	Name string // begins the names of its files
 	Path string // on the server
+	Dark bool   // in dark colours too
 }
 
 // Widths are those of the pictures: a desk, a tablet, a phone; in CSS pixels,
@@ -29,10 +30,9 @@ var Widths = [][2]int{{1440, 900}, {768, 1024}, {390, 844}}
 func ShotsDir() string { return os.Getenv("EXECUTOR_SCREENSHOTS") }
 
 // Shots loads every path from a server with the page given, which may be
-// signed in, at all Widths in light and dark, and writes pictures into a
-// directory as NAME-WIDTH-light.png and NAME-WIDTH-dark.png. It does nothing
-// where the directory is "". Afterwards the page is light and has its
-// usual size.
+// signed in, at all Widths, and writes pictures into a directory as NAME-WIDTH.png
+// and, where that is wanted, NAME-WIDTH-dark.png. It does nothing where the
+// directory is "". Afterwards the page is light and has its usual size.
 func Shots(t testing.TB, p *Page, dir, server string, shots []Shot) {
 	t.Helper()
 	if dir == "" {
@@ -45,9 +45,11 @@ func Shots(t testing.TB, p *Page, dir, server string, shots []Shot) {
 		for _, size := range Widths {
 			p.Resize(size[0], size[1])
 			p.Goto(server + shot.Path)
-			for _, scheme := range []string{"light", "dark"} {
-				p.Scheme(scheme)
-				p.shoot(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.png", shot.Name, size[0], scheme)))
+			p.shoot(filepath.Join(dir, fmt.Sprintf("%s-%d.png", shot.Name, size[0])))
+			if shot.Dark {
+				p.Scheme("dark")
+				p.shoot(filepath.Join(dir, fmt.Sprintf("%s-%d-dark.png", shot.Name, size[0])))
+				p.Scheme("light")
 			}
 		}
 	}
