@@ -88,7 +88,12 @@ func (s *Server) addOperator(v *visit) error {
 		v.tell("good", o.Name+" may sign in to this tenant too, as before.")
 		return v.redirect("/operators")
 	}
-	return s.invite(v, o, view.Reason)
+	err = s.invite(v, o, view.Reason)
+	if errors.Is(err, operators.ErrForbidden) { // they work in another tenant too, and have their role here by now
+		v.tell("good", o.Name+" may sign in to this tenant too. Only an admin of all their tenants makes a link for them.")
+		return v.redirect("/operators")
+	}
+	return err
 }
 
 // admitOperator gives somebody who works in another tenant a role in this one.

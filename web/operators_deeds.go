@@ -132,8 +132,9 @@ func (s *Server) changeOperator(v *visit) error {
 		return err
 	}
 	err = what.do(s, v, o, reason)
+	var invalid *operators.Invalid
 	switch {
-	case errors.Is(err, operators.ErrLastAdmin), errors.Is(err, operators.ErrSelf), errors.Is(err, operators.ErrForbidden):
+	case errors.Is(err, operators.ErrLastAdmin), errors.Is(err, operators.ErrSelf), errors.Is(err, operators.ErrForbidden), errors.As(err, &invalid):
 		return &failure{http.StatusConflict, "Not possible", capital(err.Error()) + "."}
 	case errors.Is(err, operators.ErrUnknown):
 		return notFound("This tenant has no such operator any more.")
