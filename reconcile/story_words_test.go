@@ -34,6 +34,7 @@ import (
 //	after-settling KEY                no absent counted before the first attempt's settle time was over
 //	counts KEY NAME=N …               requests, effects, lookups at the upstream; N may be >=2
 //	webhooks KEY STATE …              wait until the shop was told exactly of these, in order
+//	disabled WHOM                     wait until the shop's endpoint is disabled by gone, failing or person
 //	cancel KEY RESULT                 the caller cancels, and is told the result
 //	read KEY                          a person reads it and keeps its version
 //	resolve|resend|lookup|correct KEY …  what the person does then; "!" in front: it is refused
@@ -50,6 +51,7 @@ var storyWords = map[string]func(ts *testscript.TestScript, refused bool, args [
 	"after-settling": scripted(2, sayAfterSettling),
 	"counts":         scripted(3, sayCounts),
 	"webhooks":       scripted(2, sayWebhooks),
+	"disabled":       scripted(2, sayDisabled),
 	"cancel":         scripted(3, sayCancel),
 	"read":           scripted(2, sayRead),
 	"resolve":        person(sayResolve),
@@ -326,6 +328,15 @@ func sayWebhooks(l *line) error {
 		return fmt.Errorf("%w: the shop was told %v, want %v", err, got, want)
 	}
 	return nil
+}
+
+// sayDisabled waits until the shop's endpoint is disabled: what it answered is put on
+// record a moment after it heard of the outcome.
+func sayDisabled(l *line) error {
+	return within(func() (bool, error) {
+		list, err := l.hooks.List(context.Background(), tenant)
+		return len(list) == 1 && string(list[0].DisabledBy) == l.arg(0), err
+	})
 }
 
 // heard lists what was told of a command, by sequence; each has one id.

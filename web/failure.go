@@ -44,12 +44,17 @@ func failureOf(err error) *failure {
 	var (
 		known   *failure
 		invalid *commands.Invalid
+		refused *operators.Invalid
 	)
 	switch {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &invalid):
 		return &failure{http.StatusUnprocessableEntity, "That did not work", invalidText(invalid)}
+	case errors.As(err, &refused):
+		return &failure{http.StatusUnprocessableEntity, "That did not work", capital(refused.Detail) + "."}
+	case errors.Is(err, operators.ErrForbidden):
+		return &failure{http.StatusForbidden, "Not allowed", "It takes an admin of every tenant that this person has a role in."}
 	case errors.Is(err, commands.ErrNotFound):
 		return &failure{http.StatusNotFound, "Not found", "This tenant has no such command."}
 	case errors.Is(err, upstreams.ErrNotFound):
@@ -115,6 +120,9 @@ func (s *Server) leadToSignIn(v *visit) {
 
 // sessionFailed answers when the sessions cannot be read or written.
 func (s *Server) sessionFailed(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(r.Context().Err(), context.Canceled) { // gone
+		return
+	}
 	s.log.Error("session", "path", r.URL.Path, "error", err)
 	http.Error(w, "The database does not answer. Try again in a moment.", http.StatusServiceUnavailable)
 }

@@ -51,8 +51,7 @@ func (s *Server) showKeys(v *visit, status int, view keysView) error {
 
 func (s *Server) createKey(v *visit) error {
 	view := keysView{Name: v.form("name"), Reason: v.form("reason"), Chosen: v.r.PostForm["scope"]}
-	if view.Reason == "" {
-		view.Wrong = "Say what the key is for: it is put on record under your name."
+	if view.Wrong = wrongReason(view.Reason); view.Wrong != "" {
 		return s.showKeys(v, http.StatusUnprocessableEntity, view)
 	}
 	_, secret, err := s.keys.Create(v.r.Context(), v.tenant, view.Name, view.Chosen, audit.By{Actor: v.actor(), Reason: view.Reason})

@@ -68,8 +68,7 @@ func (v *visit) by(reason string) operators.By {
 func (s *Server) addOperator(v *visit) error {
 	ctx := v.r.Context()
 	view := operatorsView{Name: v.form("name"), Reason: v.form("reason"), Role: operators.Role(v.form("role"))}
-	if view.Reason == "" {
-		view.Wrong = "Say why: it is put on record under your name."
+	if view.Wrong = wrongReason(view.Reason); view.Wrong != "" {
 		return s.showOperators(v, http.StatusUnprocessableEntity, view)
 	}
 	o, err := s.operators.Create(ctx, v.by(view.Reason), operators.New{Name: view.Name, Tenant: v.tenant, Role: view.Role})

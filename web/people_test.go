@@ -2,6 +2,8 @@ package web_test
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -23,7 +25,7 @@ func (s *site) recorded(t testing.TB, tenant, action string) int {
 func TestKeysAreMadeShownOnceAndRevoked(t *testing.T) {
 	s := newSite(t)
 	ada := s.as(t, "ada")
-	ada.post("/keys", "name", "shop", "scope", "commands:write").has(t, "Say what the key is for", `value="shop"`)
+	ada.post("/keys", "name", "shop", "scope", "commands:write").has(t, "Say why", `value="shop"`)
 	ada.post("/keys", "name", "shop", "reason", "the web shop").has(t, "needs a scope")
 	p := ada.post("/keys", "name", "shop", "scope", "commands:write", "reason", "the web shop")
 	secret := regexp.MustCompile(`exk_[A-Za-z0-9]{43}`).FindString(p.body)
@@ -180,4 +182,47 @@ func TestAuditFilters(t *testing.T) {
 	s.addOperator(t, "olga", "other", operators.RoleViewer)
 	s.as(t, "olga").get("/audit").lacks(t, "profile.apply</code>")
 	s.as(t, "olga").get("/audit.csv").lacks(t, "profile.apply")
+}
+
+// TestAFormActsInTheTenantThatItsPageShowed: somebody with two tenants turns to the
+// other one in a second tab, and sends the form of the first.
+func TestAFormActsInTheTenantThatItsPageShowed(t *testing.T) {
+	s := newSite(t)
+	both := s.addOperator(t, "bo", tenant, operators.RoleAdmin)
+	if _, err := s.operators.SetRole(t.Context(), operators.By{Actor: "test"}, both.ID, "other", operators.RoleAdmin); err != nil {
+		t.Fatal(err)
+	}
+	bo := s.as(t, "bo")
+	here := bo.get("/keys")
+	here.has(t, `method="post" action="/keys?for=default"`, `action="/sign-out?for=default"`)
+	bo.post("/account/tenant", "tenant", "other").has(t, "of <bdi>other</bdi>")
+	for _, path := range []string{"/keys?for=default", "/keys"} {
+		if p := bo.post(path, "name", "shop", "scope", "admin", "reason", "r"); p.status != http.StatusConflict {
+			t.Errorf("%s answers %d", path, p.status)
+		}
+	}
+	bo.post("/keys?for=other", "name", "shop", "scope", "admin", "reason", "r").has(t, "The key shop is made")
+	if mine, err := s.keys.List(t.Context(), tenant); err != nil || len(mine) != 0 {
+		t.Errorf("the tenant of the first page has %d keys, %v", len(mine), err)
+	}
+}
+
+// TestEveryFormIsBound: no form that acts is written in a way that is overlooked.
+func TestEveryFormIsBound(t *testing.T) {
+	files, err := filepath.Glob("*.html")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%d templates, %v", len(files), err)
+	}
+	forms := regexp.MustCompile(`<form\b[^>]*`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, form := range forms.FindAllString(string(text), -1) {
+			if strings.Contains(form, "post") && !regexp.MustCompile(`method="post" action="[^?"]+"`).MatchString(form) {
+				t.Errorf("%s: %s> needs its method before its action, and no query in it", file, form)
+			}
+		}
+	}
 }

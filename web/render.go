@@ -7,7 +7,9 @@ import (
 	"html/template"
 	"io/fs"
 	"net/http"
+	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -137,8 +139,21 @@ func (v *visit) renderStatus(status int, name, title string, data any) error {
 	}
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	v.w.WriteHeader(status)
-	_, _ = v.w.Write(inert(b.Bytes())) // whoever went away needs no answer
+	_, _ = v.w.Write(v.bound(inert(b.Bytes()))) // whoever went away needs no answer
 	return nil
+}
+
+// formOfOurs is the opening tag of a form that acts. Text of others is escaped and
+// has no tags.
+var formOfOurs = regexp.MustCompile(`(<form\b[^<>]*\bmethod="post"[^<>]*\baction=")([^"?]*)(")`)
+
+// bound binds the forms of a page to the tenant that it shows, for those who have
+// several: a form of an earlier page must not act in the tenant they have turned to.
+func (v *visit) bound(page []byte) []byte {
+	if len(v.operator.Roles) < 2 {
+		return page
+	}
+	return formOfOurs.ReplaceAll(page, []byte("${1}${2}?for="+url.QueryEscape(v.tenant)+"${3}"))
 }
 
 func (v *visit) frame(title string, data any) (frame, error) {

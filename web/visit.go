@@ -65,6 +65,9 @@ func (v *visit) admit(route route) error {
 		return errSignIn
 	case !v.role.Allows(route.role):
 		return forbidden(route.role)
+	case v.r.Method == http.MethodPost && len(v.operator.Roles) > 1 && v.query("for") != v.tenant && !strings.HasPrefix(route.pattern, "/account/"):
+		return &failure{http.StatusConflict, "Another tenant", "This form is of a page that showed another tenant than " + v.tenant +
+			", in which you are now. Nothing was done. Open the page again in the tenant that you mean."}
 	case v.r.Method == http.MethodPost && !route.upload:
 		v.r.Body = http.MaxBytesReader(v.w, v.r.Body, maxForm)
 		return v.parseForm()
