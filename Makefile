@@ -1,6 +1,6 @@
 FUZZTIME ?= 30s
 
-.PHONY: build test lint generate fuzz bench
+.PHONY: build test lint generate fuzz bench screenshots
 
 build:
 	go build -trimpath -o bin/executor ./cmd/executor
@@ -23,3 +23,7 @@ fuzz:
 # Beside a plain River worker, on a durable PostgreSQL of its own.
 bench:
 	go run ./bench
+
+# Of every page of the dashboard, for the manual.
+screenshots:
+	EXECUTOR_SCREENSHOTS=$(CURDIR)/docs/screenshots go run ./internal/testkit/withpg go test -count=1 -run TestEveryPageIsAccessible ./web

@@ -3,6 +3,7 @@ package web_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,12 +135,24 @@ func (w *world) inspect(t *testing.T, p *browser.Page, at shown) {
 		p.NothingCut(t)
 	}
 	inert(t, p)
-	browser.Shots(t, p, browser.ShotsDir(), w.http.URL, []browser.Shot{{Name: at.name, Path: at.path, Dark: at.name == "home" || at.name == "command-unresolved"}})
+	if !slices.Contains(alike, at.name) {
+		w.shoot(t, p, at)
+	}
 	if at.pattern == "" || at.name == "reviews-filtered" {
 		p.Quiet(t, "failed request", "log:")
 	} else {
 		p.Quiet(t)
 	}
+}
+
+// alike are pages of which there are pictures enough.
+var alike = []string{"command-asked", "command-success", "command-rejected", "command-1mb", "command-lookups"}
+
+// shoot takes the pictures of a page, where they are wanted.
+func (w *world) shoot(t *testing.T, p *browser.Page, at shown) {
+	t.Helper()
+	dark := at.name == "home" || at.name == "command-unresolved"
+	browser.Shots(t, p, browser.ShotsDir(), w.http.URL, []browser.Shot{{Name: at.name, Path: at.path, Dark: dark}})
 }
 
 // inert fails the test for elements that only hostile text could have made.
