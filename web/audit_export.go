@@ -1,8 +1,8 @@
 package web
 
 import (
+	"context"
 	"encoding/hex"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -11,8 +11,7 @@ import (
 
 var auditColumns = []string{"number", "at", "actor", "action", "command_id", "subject", "reason", "evidence_reference", "before", "after", "details", "hash"}
 
-// auditExport streams what the filter finds as CSV, newest first. It says in its
-// last line where it ended before the list did.
+// auditExport is what the filter finds, newest first.
 func (s *Server) auditExport(v *visit) error {
 	query := auditQuery{v.query("actor"), v.query("action"), v.query("command"), v.query("after"), v.query("before")}
 	f, wrong := query.filter(v)
@@ -20,32 +19,20 @@ func (s *Server) auditExport(v *visit) error {
 		return badRequest(wrong)
 	}
 	f.Limit = audit.MaxPage
-	entries, next, err := audit.List(v.r.Context(), s.pool, f)
-	if err != nil {
-		return err
-	}
-	v.w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-	v.w.Header().Set("Content-Disposition", `attachment; filename="audit-`+time.Now().UTC().Format("20060102-150405")+`.csv"`)
-	out, control := newCSV(v.w), http.NewResponseController(v.w)
-	_ = out.row(auditColumns...)
-	for rows := len(entries); ; rows += len(entries) {
-		_ = control.SetWriteDeadline(time.Now().Add(exportPause))
-		for _, e := range entries {
-			_ = out.row(auditCells(e)...)
-		}
-		ended := next != "" && rows >= exportRows
-		if ended {
-			_ = out.row("(ends here after " + strconv.Itoa(rows) + " rows, there are more: ask for what is older)")
-		}
-		if out.flush() != nil || ended || next == "" {
-			return nil
-		}
-		f.Cursor = next
-		if entries, next, err = audit.List(v.r.Context(), s.pool, f); err != nil {
-			s.log.Error("export audit", "tenant", v.tenant, "error", err)
-			panic(http.ErrAbortHandler) // no part may pass for the whole
-		}
-	}
+	return s.export(v, table{
+		name: stamped("audit"), columns: auditColumns,
+		page: func(ctx context.Context, cursor string) ([][]string, string, error) {
+			f.Cursor = cursor
+			entries, next, err := audit.List(ctx, s.pool, f)
+			return cellsOf(entries, auditCells), next, err
+		},
+		ends: func(rows, _ int) string {
+			if rows < exportRows {
+				return ""
+			}
+			return "(ends here after " + strconv.Itoa(rows) + " rows, there are more: ask for what is older)"
+		},
+	})
 }
 
 func auditCells(e audit.Recorded) []string {

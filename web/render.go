@@ -59,10 +59,8 @@ func isShared(name string) bool {
 // frame is what the layout shows around a page.
 type frame struct {
 	Title      string
-	Page       any // what the page itself shows
-	Path       string
-	URI        string // with its query, to come back to
-	Section    string // of the navigation
+	Page       any    // what the page itself shows
+	URI        string // of the page, to come back to
 	SignedIn   bool
 	Operator   string
 	Role       operators.Role
@@ -158,7 +156,7 @@ func (v *visit) bound(page []byte) []byte {
 
 func (v *visit) frame(title string, data any) (frame, error) {
 	f := frame{
-		Title: title, Page: data, Path: v.r.URL.Path, URI: v.r.URL.RequestURI(), SignedIn: v.signedIn(), Instance: v.server.instance,
+		Title: title, Page: data, URI: v.r.URL.RequestURI(), SignedIn: v.signedIn(), Instance: v.server.instance,
 		Sections: v.sections(),
 	}
 	if !v.signedIn() {

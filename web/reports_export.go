@@ -1,7 +1,7 @@
 package web
 
 import (
-	"net/http"
+	"context"
 	"strconv"
 	"strings"
 	"time"
@@ -9,11 +9,7 @@ import (
 	"executor/reconcile"
 )
 
-// exportPause bounds how long a reader may take for one page of an export.
-const exportPause = 30 * time.Second
-
-// reportExport streams a report's items as CSV (RFC 4180). One that breaks off in the
-// middle ends the connection: no part of a list may pass for the whole.
+// reportExport is all of a report's items.
 func (s *Server) reportExport(v *visit) error {
 	id, err := v.id()
 	if err != nil {
@@ -24,31 +20,14 @@ func (s *Server) reportExport(v *visit) error {
 	if kind := v.query("kind"); kind != "" {
 		filter.Kinds, name = []reconcile.ReportKind{reconcile.ReportKind(kind)}, name+"-"+kind
 	}
-	items, next, err := s.doubts.ReportItems(v.r.Context(), filter)
-	if err != nil {
-		return err
-	}
-	v.w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-	v.w.Header().Set("Content-Disposition", `attachment; filename="`+name+`.csv"`)
-	out, control := newCSV(v.w), http.NewResponseController(v.w)
-	_ = out.row(itemColumns...)
-	for {
-		_ = control.SetWriteDeadline(time.Now().Add(exportPause))
-		for _, item := range items {
-			_ = out.row(itemRow(item)...)
-		}
-		if out.flush() != nil {
-			return nil // gone
-		}
-		if next == "" {
-			return nil
-		}
-		filter.Cursor = next
-		if items, next, err = s.doubts.ReportItems(v.r.Context(), filter); err != nil {
-			s.log.Error("export settlement report", "report_id", id, "error", err)
-			panic(http.ErrAbortHandler)
-		}
-	}
+	return s.export(v, table{
+		name: name, columns: itemColumns,
+		page: func(ctx context.Context, cursor string) ([][]string, string, error) {
+			filter.Cursor = cursor
+			items, next, err := s.doubts.ReportItems(ctx, filter)
+			return cellsOf(items, itemRow), next, err
+		},
+	})
 }
 
 var itemColumns = []string{

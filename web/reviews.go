@@ -1,9 +1,11 @@
 package web
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -176,42 +178,32 @@ func countText(c commands.Count) string {
 	return number(c.N)
 }
 
-// maxExport bounds the lines of an export.
-const maxExport = 10_000
+var reviewColumns = []string{
+	"kind", "since", "deadline", "upstream", "operation", "key", "id", "state", "reason", "handed_reason", "evidence", "boundary", "assignee", "why", "metadata",
+}
 
-// reviewsCSV is the queue as a table, page by page.
+// reviewsCSV is the queue as a table, from its beginning.
 func (s *Server) reviewsCSV(v *visit) error {
 	q := readReviewQuery(v.r.URL.Query())
 	f := q.filter(v.tenant, v.actor())
 	if len(q.Wrong) > 0 {
 		return badRequest("The filter of this address is not valid. Set it on the page of the queue.")
 	}
-	f.Cursor, f.Limit = "", commands.MaxPage
-	items, next, err := s.doubts.Reviews(v.r.Context(), f)
-	if err != nil {
-		return err
-	}
-	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(2 * time.Minute))
-	v.w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-	v.w.Header().Set("Content-Disposition", `attachment; filename="reviews.csv"`)
-	c := newCSV(v.w)
-	_ = c.row("kind", "since", "deadline", "upstream", "operation", "key", "id", "state", "reason", "handed_reason", "evidence", "boundary", "assignee", "why", "metadata")
-	for n := 0; ; {
-		for _, item := range items {
-			if n++; n > maxExport {
-				break
+	f.Limit = commands.MaxPage
+	return s.export(v, table{
+		name: "reviews", columns: reviewColumns,
+		page: func(ctx context.Context, cursor string) ([][]string, string, error) {
+			f.Cursor = cursor
+			items, next, err := s.doubts.Reviews(ctx, f)
+			return cellsOf(items, exportRow), next, err
+		},
+		ends: func(rows, _ int) string {
+			if rows < exportRows {
+				return ""
 			}
-			_ = c.row(exportRow(item)...)
-		}
-		if err := c.flush(); err != nil || next == "" || n >= maxExport {
-			return nil // who went away needs no more
-		}
-		f.Cursor = next
-		if items, next, err = s.doubts.Reviews(v.r.Context(), f); err != nil {
-			s.log.Error("export of the review queue broke off", "error", err)
-			panic(http.ErrAbortHandler) // a table that ends early must not look whole
-		}
-	}
+			return "(ends here after " + strconv.Itoa(rows) + " rows, there are more: narrow the filter)"
+		},
+	})
 }
 
 func exportRow(item reconcile.ReviewItem) []string {

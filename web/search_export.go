@@ -1,8 +1,8 @@
 package web
 
 import (
+	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,54 +11,36 @@ import (
 	"executor/commands"
 )
 
-const (
-	// exportRows bounds an export of commands.
-	exportRows = 10000
-	// exportScans bounds for how many stretches of commands it looks.
-	exportScans = 200
-)
+// exportScans bounds for how many stretches of commands an export looks.
+const exportScans = 200
 
 var commandColumns = []string{
 	"id", "key", "state", "upstream", "operation", "reason", "stopped_by", "reference", "attempts", "boundary",
 	"accepted_at", "final_at", "deadline", "next_attempt_at", "next_lookup_at", "assignee", "metadata",
 }
 
-// searchExport streams what a search finds as CSV (RFC 4180), newest first. It says
-// in its last line where it ended before the list did; one that breaks off ends the
-// connection, so that no part of a list may pass for the whole.
+// searchExport is what a search finds, newest first.
 func (s *Server) searchExport(v *visit) error {
 	f, wrong := v.searchQuery().filter(v.tenant)
 	if wrong != "" {
 		return badRequest(wrong)
 	}
 	f.Scan, f.Limit = commands.ScanPage, commands.MaxPage
-	page, err := s.commands.Page(v.r.Context(), f)
-	if err != nil {
-		return err
-	}
-	v.w.Header().Set("Content-Type", "text/csv; charset=utf-8")
-	v.w.Header().Set("Content-Disposition", `attachment; filename="commands-`+time.Now().UTC().Format("20060102-150405")+`.csv"`)
-	out, control := newCSV(v.w), http.NewResponseController(v.w)
-	_ = out.row(commandColumns...)
-	for rows, scans := 0, 1; ; scans++ {
-		_ = control.SetWriteDeadline(time.Now().Add(exportPause))
-		for _, c := range page.Commands {
-			_ = out.row(commandCells(c)...)
-		}
-		rows += len(page.Commands)
-		ended := page.Next != "" && (rows >= exportRows || scans >= exportScans)
-		if ended {
-			_ = out.row(fmt.Sprintf("(ends here after %d rows, there may be more: ask for what was accepted before %s)", rows, endOf(page)))
-		}
-		if out.flush() != nil || ended || page.Next == "" {
-			return nil
-		}
-		f.Cursor = page.Next
-		if page, err = s.commands.Page(v.r.Context(), f); err != nil {
-			s.log.Error("export commands", "tenant", v.tenant, "error", err)
-			panic(http.ErrAbortHandler)
-		}
-	}
+	var page commands.Page
+	return s.export(v, table{
+		name: stamped("commands"), columns: commandColumns,
+		page: func(ctx context.Context, cursor string) (_ [][]string, _ string, err error) {
+			f.Cursor = cursor
+			page, err = s.commands.Page(ctx, f)
+			return cellsOf(page.Commands, commandCells), page.Next, err
+		},
+		ends: func(rows, scans int) string {
+			if rows < exportRows && scans < exportScans {
+				return ""
+			}
+			return fmt.Sprintf("(ends here after %d rows, there may be more: ask for what was accepted before %s)", rows, endOf(page))
+		},
+	})
 }
 
 // endOf is when the last command was accepted that a page looked at.
