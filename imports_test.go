@@ -35,6 +35,7 @@ var apart = map[string][]string{
 	"internal/postgres":    {},
 	"internal/apikeys":     {"internal/audit", "internal/postgres"},
 	"internal/audit":       {"internal/postgres"},
+	"internal/bodyfiles":   {},
 	"internal/due":         {},
 	"internal/egress":      {},
 	"internal/groupcommit": {},

@@ -8,14 +8,21 @@ import (
 // body encodes the body and puts the key into it, if that is its place.
 func (r *rendering) body(key string) ([]byte, string) {
 	o := r.operation
+	at := r.input.bodyField()
 	switch {
-	case o.Body == BodyNone && r.input.HasBody:
-		r.fail("/body", "forbidden", "This operation has no body.")
+	case o.Body == BodyNone && at != "":
+		r.fail(at, "forbidden", "This operation has no body.")
 		return nil, ""
 	case o.Body == BodyNone:
 		return nil, ""
-	case !r.input.HasBody:
+	case at == "":
 		r.fail("/body", "required", "This operation needs a body ("+o.Body+").")
+		return nil, ""
+	case at == "/parts" && o.Body != BodyMultipart:
+		r.fail(at, "forbidden", "The body of this operation is "+o.Body+" and has no parts.")
+		return nil, ""
+	case at == "/body_ref" && o.Body != BodyRaw:
+		r.fail(at, "forbidden", "A file can be the body of an operation with body: raw, or of a part where it is multipart. This one's is "+o.Body+".")
 		return nil, ""
 	}
 	if o.Idempotency.Key.In != KeyInBody {
@@ -28,11 +35,30 @@ func (r *rendering) body(key string) ([]byte, string) {
 	}
 	switch o.Body {
 	case BodyRaw:
+		if r.input.BodyFile != nil {
+			r.file("/body_ref", *r.input.BodyFile, 0)
+		}
 		return r.input.Body, orDefault(r.input.ContentType, "application/octet-stream")
+	case BodyMultipart:
+		return r.multipart(key, media, parameters)
 	case BodyForm:
 		return r.form(key, media)
 	default:
 		return r.json(key, media, parameters)
+	}
+}
+
+// bodyField names the member of a submission that gives the body, "" if none does.
+func (i Input) bodyField() string {
+	switch {
+	case i.BodyFile != nil:
+		return "/body_ref"
+	case len(i.Parts) > 0:
+		return "/parts"
+	case i.HasBody:
+		return "/body"
+	default:
+		return ""
 	}
 }
 

@@ -13,7 +13,7 @@ type Operation struct {
 	Method        string
 	Path          string       // template: {name} is a parameter of the command
 	Query         []QueryParam // templates too
-	Body          string       // json, form, raw or none
+	Body          string       // json, form, raw, multipart or none
 	CallerHeaders []string     // canonical names that a caller may set
 	CallerQuery   []string
 	Timeouts      Timeouts // merged with the profile's
@@ -32,10 +32,11 @@ type Operation struct {
 
 // How an operation's body is encoded.
 const (
-	BodyJSON = "json"
-	BodyForm = "form"
-	BodyRaw  = "raw"
-	BodyNone = "none"
+	BodyJSON      = "json"
+	BodyForm      = "form"
+	BodyRaw       = "raw"
+	BodyMultipart = "multipart" // multipart/form-data (RFC 7578)
+	BodyNone      = "none"
 )
 
 // QueryParam is one query parameter of every request.

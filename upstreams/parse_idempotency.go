@@ -84,9 +84,9 @@ func (k Key) refusal(o *Operation) *refusal {
 		switch {
 		case bad != nil:
 			return bad
-		case o.Body != BodyJSON && o.Body != BodyForm:
-			return &refusal{fmt.Sprintf("%s is not in the request: its body is %s", clip(k.Name, 60), o.Body), "Use a body of json or form, or another place for the key."}
-		case o.Body == BodyForm && len(tokens) != 1:
+		case o.Body != BodyJSON && o.Body != BodyForm && o.Body != BodyMultipart:
+			return &refusal{fmt.Sprintf("%s is not in the request: its body is %s", clip(k.Name, 60), o.Body), "Use a body of json, form or multipart, or another place for the key."}
+		case o.Body != BodyJSON && len(tokens) != 1:
 			return &refusal{fmt.Sprintf("%s is deeper than a form can hold", clip(k.Name, 60)), "Write it as /name."}
 		}
 	}

@@ -121,10 +121,8 @@ func (r *reader) body(m *mapping, method string) string {
 	if slices.Contains(bodiless, method) {
 		fallback = BodyNone
 	}
-	s := m.choice("body", fallback, BodyJSON, BodyForm, BodyRaw, "multipart", BodyNone)
+	s := m.choice("body", fallback, BodyJSON, BodyForm, BodyRaw, BodyMultipart, BodyNone)
 	switch {
-	case s == "multipart":
-		m.fail("body", "multipart is not available yet", "Use raw, with the parts encoded by the caller.")
 	case s != BodyNone && (method == "GET" || method == "HEAD"):
 		m.fail("body", "a "+method+" request has no body", "Remove it, or put the values under query.")
 	default:

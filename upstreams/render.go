@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"executor/internal/bodyfiles"
 	"executor/outcome"
 )
 
@@ -19,6 +20,8 @@ type Input struct {
 	Params, Query, Headers map[string]string
 	Body                   []byte
 	HasBody                bool
+	BodyFile               *bodyfiles.File // instead of Body
+	Parts                  []Part          // instead of Body, of a multipart body
 	ContentType            string
 }
 
@@ -29,6 +32,7 @@ type Request struct {
 	Path        string   // escaped path and query, that of the base URL included
 	Headers     []Header // of profile, caller, key and content type; no credentials
 	Body        []byte
+	Files       []bodyfiles.Placed // sent within Body, in order
 	ContentType string
 	Identity    Identity
 }
@@ -68,6 +72,7 @@ func (o *Operation) Render(in Input) (Request, error) {
 	request := Request{Method: o.Method, Identity: r.identity(key)}
 	request.Path = r.target(key)
 	request.Body, request.ContentType = r.body(key)
+	request.Files = r.files
 	request.Headers = r.headers(key, request.ContentType)
 	if len(r.problems) > 0 {
 		return Request{}, &InputError{r.problems}
@@ -79,6 +84,8 @@ func (o *Operation) Render(in Input) (Request, error) {
 type rendering struct {
 	operation *Operation
 	input     Input
+	files     []bodyfiles.Placed
+	fileBytes int64
 	problems  []FieldError
 }
 

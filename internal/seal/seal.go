@@ -31,6 +31,7 @@ type keyID [keyIDBytes]byte
 type Box struct {
 	current keyID
 	keys    map[keyID]cipher.AEAD
+	tags    [][]byte // keys of Tag, the current one first
 }
 
 // New makes a Box of keys as ParseKey returns them. Older ones only open: to
@@ -47,6 +48,11 @@ func New(current []byte, older ...[]byte) (*Box, error) {
 			b.current = id
 		}
 		b.keys[id] = aead
+		tag, err := hkdf.Key(sha256.New, key, nil, "executor seal 1: hmac-sha256", KeyBytes)
+		if err != nil {
+			return nil, fmt.Errorf("derive the key of tags: %w", err)
+		}
+		b.tags = append(b.tags, tag)
 	}
 	return b, nil
 }

@@ -120,3 +120,28 @@ func TestParseKey(t *testing.T) {
 		}
 	}
 }
+
+// TestTag: a tag is recognised under the key it was made with, also when that is an
+// older one, and by nobody else.
+func TestTag(t *testing.T) {
+	old, current := newKey(t), newKey(t)
+	before, err := seal.New(old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := seal.New(current, old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := seal.New(current)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tag := before.Tag([]byte("body"))
+	if len(tag) != seal.TagBytes || !before.Tagged(tag, []byte("body")) || !after.Tagged(tag, []byte("body")) {
+		t.Error("a tag is not recognised")
+	}
+	if other.Tagged(tag, []byte("body")) || after.Tagged(tag, []byte("bodY")) || after.Tagged(nil, []byte("body")) {
+		t.Error("a tag is recognised that is not one")
+	}
+}

@@ -1,0 +1,151 @@
+// Package bodyfiles opens the files that bodies of commands refer to: below one
+// folder of the deployment, in that of the command's tenant, and never without
+// comparing size and digest.
+package bodyfiles
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+)
+
+// MaxBytes is the most that one file, or all files of one body, may have: a body is
+// held in memory while it is sent.
+const MaxBytes = 64 << 20
+
+// File refers to a body, or a part of one, that is not stored with its command.
+type File struct {
+	Path   string `json:"path"`   // below the tenant's folder, with slashes
+	Size   int64  `json:"size"`   // bytes
+	SHA256 string `json:"sha256"` // lower-case hex
+}
+
+// Placed is a file within a body: it is sent when so many bytes of the stored ones
+// were.
+type Placed struct {
+	At int64 `json:"at"`
+	File
+}
+
+// ErrNoRoot: this process has no folder to look in.
+var ErrNoRoot = errors.New("this process has no folder for files of bodies: set EXECUTOR_BODY_DIR")
+
+// Mismatch says that a file is not the one that was referred to. It never becomes
+// the right one by itself.
+type Mismatch struct {
+	Path   string
+	Detail string
+}
+
+func (m *Mismatch) Error() string { return fmt.Sprintf("the file %q %s", m.Path, m.Detail) }
+
+// Root is the folder with one folder a tenant in it.
+type Root struct{ dir string }
+
+// New looks below dir; with "" every Read is ErrNoRoot.
+func New(dir string) *Root { return &Root{dir} }
+
+// Check says what is wrong with a reference by itself; "" is nothing.
+func Check(f File) string {
+	digest, err := hex.DecodeString(f.SHA256)
+	switch {
+	case f.Path == "" || path.IsAbs(f.Path) || path.Clean(f.Path) != f.Path || f.Path == "." || strings.HasPrefix(f.Path, "../") ||
+		f.Path == ".." || strings.ContainsAny(f.Path, "\x00\\"):
+		return "The path is relative to the tenant's folder, without . and .. and doubled slashes."
+	case f.Size < 0 || f.Size > MaxBytes:
+		return fmt.Sprintf("A file has %d bytes at most.", MaxBytes)
+	case err != nil || len(digest) != sha256.Size || strings.ToLower(f.SHA256) != f.SHA256:
+		return "sha256 is the file's SHA-256 in 64 lower-case hex digits."
+	default:
+		return ""
+	}
+}
+
+// Read opens a tenant's file and returns its bytes if they are those that were
+// referred to. Neither .. nor a link leads out of the tenant's folder. The error is a
+// *Mismatch, ErrNoRoot, or what the file system says, which may pass.
+func (r *Root) Read(tenant string, f File) ([]byte, error) {
+	if bad := Check(f); bad != "" {
+		return nil, &Mismatch{f.Path, "is referred to in a way that cannot be: " + bad}
+	}
+	file, err := r.open(tenant, f.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("look at the file %q: %w", f.Path, err)
+	case !info.Mode().IsRegular():
+		return nil, &Mismatch{f.Path, "is no regular file"}
+	case info.Size() != f.Size:
+		return nil, &Mismatch{f.Path, fmt.Sprintf("has %d bytes instead of %d", info.Size(), f.Size)}
+	}
+	var content bytes.Buffer
+	content.Grow(int(f.Size) + bytes.MinRead)
+	if _, err := content.ReadFrom(io.LimitReader(file, f.Size+1)); err != nil {
+		return nil, fmt.Errorf("read the file %q: %w", f.Path, err)
+	}
+	sum := sha256.Sum256(content.Bytes())
+	if int64(content.Len()) != f.Size || hex.EncodeToString(sum[:]) != f.SHA256 {
+		return nil, &Mismatch{f.Path, "has other bytes than those of that SHA-256"}
+	}
+	return content.Bytes(), nil
+}
+
+func (r *Root) open(tenant, name string) (*os.File, error) {
+	if r == nil || r.dir == "" {
+		return nil, ErrNoRoot
+	}
+	root, err := os.OpenRoot(r.dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the folder for files of bodies: %w", err)
+	}
+	defer root.Close()
+	own, err := root.OpenRoot(folder(tenant))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &Mismatch{name, "is not there: the tenant has no folder"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the folder of tenant %s: %w", tenant, err)
+	}
+	defer own.Close()
+	file, err := own.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would wait for its writer
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &Mismatch{name, "is not there"}
+	case err != nil && !errors.Is(err, fs.ErrPermission) && !isPathError(err):
+		return nil, &Mismatch{name, "leads out of the tenant's folder"}
+	case err != nil:
+		return nil, fmt.Errorf("open the file %q: %w", name, errors.Unwrap(err))
+	default:
+		return file, nil
+	}
+}
+
+// isPathError: os.Root answers with one for what the system says and for a path that
+// escapes; only the former has a number.
+func isPathError(err error) bool {
+	var number syscall.Errno
+	return errors.As(err, &number)
+}
+
+// folder is a tenant's: its name, escaped so that it is one step of a path and
+// never one of the steps that mean something else.
+func folder(tenant string) string {
+	name := url.PathEscape(tenant)
+	if strings.Trim(name, ".") == "" {
+		return strings.ReplaceAll(name, ".", "%2E")
+	}
+	return name
+}
