@@ -37,11 +37,11 @@ func (e *Engine) renew(ctx context.Context) error {
 }
 
 // tend looks after what rests on this process being alive: its retry budgets'
-// share, its open attempts and its claims.
+// share, its open attempts, its claims and the bodies that it alone has.
 func (e *Engine) tend(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dutyBound)
 	defer cancel()
-	return errors.Join(e.creditBudgets(ctx), e.recoverOwn(ctx), e.reclaim(ctx))
+	return errors.Join(e.creditBudgets(ctx), e.recoverOwn(ctx), e.reclaim(ctx), e.tendHeld(ctx))
 }
 
 // creditBudgets pays in what this process's first attempts earned.
@@ -107,7 +107,7 @@ func (e *Engine) takeOver(ctx context.Context) error {
 		return err
 	}
 	e.closeLost(ctx, open, "the process that made the attempt is gone")
-	return e.repeat(ctx, e.commands.Unclaim)
+	return errors.Join(e.repeat(ctx, e.commands.Unclaim), e.closeUnheld(ctx, nil))
 }
 
 // closeLost closes attempts that nobody will report about. Those under way in

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,6 +17,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"executor/commands"
+	"executor/internal/bodyfiles"
 	"executor/internal/egress"
 	"executor/internal/postgres"
 	"executor/upstreams"
@@ -29,10 +31,11 @@ type EngineConfig struct {
 	Sender    *Sender
 	Secrets   *egress.Secrets
 	Tokens    *egress.Tokens
-	Instance  string        // names this process among others; unique per start
-	Expected  string        // the deployment that this process belongs to
-	LeaseTTL  time.Duration // how long a dead process's attempts wait for their takeover; 10 s
-	Drain     time.Duration // how long Stop waits for attempts on the wire
+	Files     *bodyfiles.Root // of bodies; nil for none
+	Instance  string          // names this process among others; unique per start
+	Expected  string          // the deployment that this process belongs to
+	LeaseTTL  time.Duration   // how long a dead process's attempts wait for their takeover; 10 s
+	Drain     time.Duration   // how long Stop waits for attempts on the wire
 	River     RiverConfig
 	Log       *slog.Logger
 	Registry  prometheus.Registerer // nil for no metrics
@@ -64,6 +67,9 @@ type Engine struct {
 	metrics    *metrics
 	flights    flights
 	faults     faults
+	held       held
+	files      *bodyfiles.Root
+	assembled  atomic.Int64 // bytes of bodies made of files that are under way
 
 	loops sync.WaitGroup
 	stop  context.CancelFunc // ends the loops
@@ -91,7 +97,7 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 	}
 	e := &Engine{
 		pool: c.Pool, commands: c.Commands, upstreams: c.Upstreams, sender: c.Sender, access: upstreams.NewAccess(c.Secrets, c.Tokens),
-		drain: c.Drain, river: c.River.withDefaults(), log: c.Log, quit: make(chan struct{}), nudge: make(chan struct{}, 1),
+		files: c.Files, drain: c.Drain, river: c.River.withDefaults(), log: c.Log, quit: make(chan struct{}), nudge: make(chan struct{}, 1),
 		lanes: make(map[int64]*lane), first: make(map[int64]int),
 	}
 	own, err := ownPool(c.Pool)
@@ -191,7 +197,7 @@ func (e *Engine) handBack(ctx context.Context) error {
 	}
 	err := e.lease.Release(ctx)
 	_, handed := e.commands.Unclaim(ctx)
-	return errors.Join(err, handed)
+	return errors.Join(err, handed, e.closeUnheld(ctx, nil))
 }
 
 // loop runs a duty again and again; a failure is logged and the next round
@@ -331,7 +337,17 @@ func (e *Engine) Claim(upstreamID int64) (int64, bool) {
 func (e *Engine) Launch(c commands.Prepared) {
 	l := e.lane(c.UpstreamID)
 	l.unclaim()
-	l.push(&item{id: c.ID, due: time.Now().Add(c.Due.Sub(c.CreatedAt)), priority: c.Priority.Number(), prepared: &c}, nil)
+	l.push(firstOf(c), nil)
+}
+
+// firstOf is the first attempt of what was just accepted. That of a one-shot command
+// looks at its row first: its body is kept in one place only.
+func firstOf(c commands.Prepared) *item {
+	it := &item{id: c.ID, due: time.Now().Add(c.Due.Sub(c.CreatedAt)), priority: c.Priority.Number()}
+	if !c.Request.OneShot {
+		it.prepared = &c
+	}
+	return it
 }
 
 // Unclaim gives the room back.

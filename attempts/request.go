@@ -29,6 +29,7 @@ type work struct {
 	request   WireRequest
 	start     Start
 	refreshed bool
+	unfit     error                // its body cannot be made, now or later
 	access    upstreams.Credential // in use; a token is dropped after a 401
 }
 
@@ -45,12 +46,12 @@ func (s *Store) load(ctx context.Context, id uuid.UUID) (*work, error) {
 	)
 	err := s.pool.QueryRow(ctx, `
 		SELECT c.id, c.tenant, c.upstream_id, c.operation, c.profile_version, c.created_at, c.deadline, c.attempts,
-			c.state, extract(epoch FROM greatest(c.next_attempt_at, c.blocked_until) - clock_timestamp())::float8, r.method, r.path, r.headers::text, r.body, r.key_in, r.key_name, r.wire_key,
+			c.state, extract(epoch FROM greatest(c.next_attempt_at, c.blocked_until) - clock_timestamp())::float8, r.method, r.path, r.headers::text, r.body, coalesce(r.body_files, '[]'), r.body_kind = 'one_shot', r.key_in, r.key_name, r.wire_key,
 			coalesce((SELECT reason FROM attempts a WHERE a.command_id = c.id AND a.evidence <> 'not_sent'
 				ORDER BY a.number DESC LIMIT 1), '')
 		FROM commands c JOIN command_requests r ON r.command_id = c.id WHERE c.id = $1`, id).Scan(
 		&w.ID, &w.Tenant, &w.UpstreamID, &w.Operation, &w.ProfileVersion, &w.CreatedAt, &w.Deadline, &w.attempts,
-		&state, &left, &w.Request.Method, &w.Request.Path, &headers, &w.Request.Body, &w.Request.Identity.In,
+		&state, &left, &w.Request.Method, &w.Request.Path, &headers, &w.Request.Body, &w.Request.Files, &w.Request.OneShot, &w.Request.Identity.In,
 		&w.Request.Identity.Name, &w.Request.Identity.Key, &w.last)
 	if errors.Is(err, pgx.ErrNoRows) || (err == nil && state != outcome.StatePending) {
 		return nil, errGone
@@ -118,14 +119,23 @@ func (e *Engine) dress(ctx context.Context, w *work) error {
 	if err != nil {
 		return fmt.Errorf("encode request of command %s: %w", w.ID, err)
 	}
-	sum := sha256.Sum256(w.Request.Body)
 	w.start = Start{
-		CommandID: w.ID, Request: string(record), BodySHA256: sum[:], RefreshedAuth: w.refreshed, Total: w.target.Timeouts.Total,
+		CommandID: w.ID, Request: string(record), BodySHA256: w.digest(), RefreshedAuth: w.refreshed, Total: w.target.Timeouts.Total,
 	}
 	if head, err := Encode(w.request, w.target); err == nil {
 		w.start.BytesTotal = int64(len(head) + len(w.Request.Body))
 	}
 	return missing
+}
+
+// digest is what is kept of the body with each attempt: nothing of one that must not
+// be kept, since a short body can be guessed from its digest.
+func (w *work) digest() []byte {
+	if w.Request.OneShot || w.unfit != nil {
+		return []byte{}
+	}
+	sum := sha256.Sum256(w.Request.Body)
+	return sum[:]
 }
 
 const redacted = "[redacted]"

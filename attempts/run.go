@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"executor/commands"
+	"executor/internal/bodyfiles"
 	"executor/internal/egress"
 	"executor/internal/groupcommit"
 	"executor/outcome"
@@ -21,6 +22,9 @@ const nearWait = 30 * time.Second
 
 // credentialWait is how often a command whose credential is missing looks for it.
 const credentialWait = 15 * time.Second
+
+// roomWait is how soon a body made of files asks again for room in memory.
+const roomWait = 500 * time.Millisecond
 
 // run makes one attempt, from a due command to its recorded end. It runs in a
 // goroutine of its own, on a context that neither a shutdown nor the queue
@@ -70,8 +74,22 @@ func (e *Engine) attempt(ctx context.Context, it *item, f *flight) (ran, *item) 
 	if err := e.pin(ctx, w); err != nil {
 		return e.unready(ctx, it, w, err)
 	}
+	release, err := e.assemble(w)
+	defer release()
+	var mismatch *bodyfiles.Mismatch
+	switch {
+	case errors.Is(err, errRoom):
+		return e.later(it, roomWait)
+	case errors.As(err, &mismatch):
+		w.unfit = mismatch
+	case err != nil:
+		return e.trouble(it, err)
+	}
 	if err := e.dress(ctx, w); err != nil {
 		return e.unready(ctx, it, w, err)
+	}
+	if w.unfit != nil {
+		return e.unsent(ctx, it, w, InvalidRequest(w.unfit), time.Now())
 	}
 	if _, err := Encode(w.request, w.target); err != nil {
 		return e.unsent(ctx, it, w, InvalidRequest(err), time.Now())
@@ -103,7 +121,16 @@ func (e *Engine) take(ctx context.Context, it *item) (*work, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, readBound)
 	defer cancel()
-	return e.store.load(ctx, it.id)
+	w, err := e.store.load(ctx, it.id)
+	if err != nil || !w.Request.OneShot {
+		return w, err
+	}
+	body, ok := e.held.get(it.id)
+	if !ok { // another process has it, or nobody: that is not for an attempt to settle
+		return nil, errGone
+	}
+	w.Request.Body = body
+	return w, nil
 }
 
 // gate is the last look before the first byte: at the lease and at the clocks.

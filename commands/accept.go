@@ -48,7 +48,7 @@ func (s *Store) accept(ctx context.Context, tx pgx.Tx, items []*entry) ([]groupc
 		if !ok {
 			return nil, fmt.Errorf("submit: key of command %s is taken by nobody", e.id)
 		}
-		if names := differing(holder.hashes, e.hashes); len(names) > 0 {
+		if names := s.differing(holder.kept, e.sub); len(names) > 0 {
 			results[i].Err = &KeyMismatch{CommandID: holder.id, Differs: names}
 			continue
 		}
@@ -70,7 +70,8 @@ func (r freshRow) prepared(e *entry) Prepared {
 		ID: e.id, Tenant: e.sub.Tenant, UpstreamID: e.upstream.ID, Operation: e.sub.Operation, ProfileVersion: e.upstream.Version,
 		Priority: priorityOf(e.sub.Priority.Number()), CreatedAt: r.CreatedAt, Deadline: r.Deadline, Due: r.NextAttemptAt,
 		Request: Request{
-			Method: e.request.Method, Path: e.request.Path, Headers: e.request.Headers, Body: e.request.Body, Identity: e.request.Identity,
+			Method: e.request.Method, Path: e.request.Path, Headers: e.request.Headers, Body: e.request.Body, Files: e.request.Files,
+			OneShot: e.kept.kind == outcome.BodyOneShot, Identity: e.request.Identity,
 		},
 	}
 }
@@ -81,23 +82,24 @@ func (s *Store) insert(ctx context.Context, tx pgx.Tx, list []*entry) (map[uuid.
 		WITH input AS (
 			SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bigint[], $5::text[], $6::int[], $7::smallint[],
 				$8::timestamptz[], $9::interval[], $10::timestamptz[], $11::bigint[], $12::text[], $13::text[], $14::json[],
-				$15::bytea[], $16::text[], $17::text[], $18::text[], $19::text[], $20::json[], $21::bytea[], $22::jsonb[], $23::text[])
+				$15::bytea[], $16::text[], $17::text[], $18::text[], $19::text[], $20::json[], $21::bytea[], $22::jsonb[], $23::text[], $24::text[], $25::json[], $26::bigint[])
 				AS i(id, tenant, key, upstream_id, operation, profile_version, priority, deadline, timeout, not_before, claimed_by,
-					method, path, headers, body, content_type, key_in, key_name, wire_key, params, field_hashes, metadata, submitted_by)
+					method, path, headers, body, content_type, key_in, key_name, wire_key, params, field_hashes, metadata, submitted_by, body_kind, body_files,
+					held_by)
 		), fresh AS (
 			INSERT INTO commands (id, tenant, idempotency_key, upstream_id, operation, profile_version, state, priority, created_at,
-				deadline, not_before, next_attempt_at, wait_for, claimed_by)
+				deadline, not_before, next_attempt_at, wait_for, claimed_by, held_by)
 			SELECT id, tenant, key, upstream_id, operation, profile_version, 'pending', priority, now(),
 				coalesce(deadline, greatest(now(), not_before) + timeout), not_before, greatest(now(), not_before),
-				CASE WHEN not_before > now() THEN 'not_before' END, claimed_by
+				CASE WHEN not_before > now() THEN 'not_before' END, claimed_by, held_by
 			FROM input
 			ON CONFLICT (tenant, idempotency_key) DO NOTHING
 			RETURNING id, created_at, deadline, next_attempt_at
 		), requests AS (
 			INSERT INTO command_requests (command_id, tenant, method, path, headers, body, body_kind, content_type, key_in, key_name,
-				wire_key, params, field_hashes, metadata, submitted_by)
-			SELECT id, tenant, method, path, headers, body, '`+string(outcome.BodyReplayable)+`', content_type, key_in, key_name,
-				wire_key, params, field_hashes, metadata, submitted_by
+				wire_key, params, field_hashes, metadata, submitted_by, body_files)
+			SELECT id, tenant, method, path, headers, body, body_kind, content_type, key_in, key_name,
+				wire_key, params, field_hashes, metadata, submitted_by, body_files
 			FROM input JOIN fresh USING (id)
 		), tallied AS (
 			INSERT INTO tally_deltas (tenant, upstream_id, at, what, n, stock)
@@ -119,7 +121,7 @@ func (s *Store) insert(ctx context.Context, tx pgx.Tx, list []*entry) (map[uuid.
 	return fresh, nil
 }
 
-// insertColumns are $1 to $23 of insert, a slice each.
+// insertColumns are $1 to $26 of insert, a slice each.
 func insertColumns(list []*entry) []any {
 	return []any{
 		postgres.Column(list, func(e *entry) uuid.UUID { return e.id }),
@@ -136,23 +138,26 @@ func insertColumns(list []*entry) []any {
 		postgres.Column(list, func(e *entry) string { return e.request.Method }),
 		postgres.Column(list, func(e *entry) string { return e.request.Path }),
 		postgres.Column(list, func(e *entry) string { return encodeJSON(e.request.Headers) }),
-		postgres.Column(list, func(e *entry) []byte { return append([]byte{}, e.request.Body...) }),
+		postgres.Column(list, (*entry).storedBody),
 		postgres.Column(list, func(e *entry) string { return e.request.ContentType }),
 		postgres.Column(list, func(e *entry) string { return e.request.Identity.In }),
 		postgres.Column(list, func(e *entry) string { return e.request.Identity.Name }),
 		postgres.Column(list, func(e *entry) string { return e.request.Identity.Key }),
 		postgres.Column(list, func(e *entry) string { return encodeJSON(notNil(e.sub.Params)) }),
-		postgres.Column(list, func(e *entry) []byte { return e.hashes }),
+		postgres.Column(list, func(e *entry) []byte { return e.kept.hashes }),
 		postgres.Column(list, func(e *entry) string { return encodeJSON(notNil(e.sub.Metadata)) }),
 		postgres.Column(list, func(e *entry) string { return e.sub.Actor }),
+		postgres.Column(list, func(e *entry) string { return string(e.kept.kind) }),
+		postgres.Column(list, func(e *entry) *string { return onlyIf(len(e.request.Files) > 0, encodeJSON(e.request.Files)) }),
+		postgres.Column(list, func(e *entry) *int64 { return e.held }),
 	}
 }
 
-// queueUnclaimed gives every new command that no process claims its job.
+// queueUnclaimed gives every new command that no process claims or holds its job.
 func (s *Store) queueUnclaimed(ctx context.Context, tx pgx.Tx, list []*entry, fresh map[uuid.UUID]freshRow) error {
 	var waiting []queued
 	for _, e := range list {
-		if row, ok := fresh[e.id]; ok && e.claim == nil {
+		if row, ok := fresh[e.id]; ok && e.claim == nil && e.held == nil {
 			waiting = append(waiting, queued{e.id, e.upstream.ID, priorityOf(e.sub.Priority.Number()), row.NextAttemptAt, row.CreatedAt})
 		}
 	}
@@ -188,8 +193,8 @@ func (s *Store) queue(ctx context.Context, tx pgx.Tx, list []queued) error {
 type boundKey struct{ tenant, key string }
 
 type holder struct {
-	id     uuid.UUID
-	hashes []byte
+	id   uuid.UUID
+	kept identity
 }
 
 // boundKeys reads who holds the keys that were taken.
@@ -199,7 +204,7 @@ func (s *Store) boundKeys(ctx context.Context, tx pgx.Tx, list []*entry, fresh m
 		return nil, nil
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT c.tenant, c.idempotency_key, c.id, r.field_hashes
+		SELECT c.tenant, c.idempotency_key, c.id, r.field_hashes, r.body_kind
 		FROM commands c JOIN command_requests r ON r.command_id = c.id
 		WHERE (c.tenant, c.idempotency_key) IN (SELECT * FROM unnest($1::text[], $2::text[]))`,
 		postgres.Column(taken, func(e *entry) string { return e.sub.Tenant }), postgres.Column(taken, func(e *entry) string { return e.sub.Key }))
@@ -213,7 +218,7 @@ func (s *Store) boundKeys(ctx context.Context, tx pgx.Tx, list []*entry, fresh m
 			k boundKey
 			h holder
 		)
-		if err := rows.Scan(&k.tenant, &k.key, &h.id, &h.hashes); err != nil {
+		if err := rows.Scan(&k.tenant, &k.key, &h.id, &h.kept.hashes, &h.kept.kind); err != nil {
 			return nil, fmt.Errorf("look up keys: %w", err)
 		}
 		bound[k] = h

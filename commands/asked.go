@@ -14,6 +14,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"executor/internal/bodyfiles"
+	"executor/outcome"
 	"executor/upstreams"
 )
 
@@ -25,6 +27,8 @@ type Asked struct {
 	Body        []byte             // as it is sent, redacted; the beginning of it, if it is cut
 	BodyBytes   int64              // of the whole body
 	Cut         bool
+	Kind        outcome.Body       // of a one-shot body nothing is kept
+	Files       []bodyfiles.Placed // sent within the body
 	ContentType string
 	By          string // who submitted it
 
@@ -43,6 +47,8 @@ type askedRow struct {
 	Params, Metadata                       map[string]string
 	Body                                   []byte
 	BodyBytes                              int64
+	BodyKind                               outcome.Body
+	Files                                  []bodyfiles.Placed
 	FieldHashes                            []byte
 }
 
@@ -51,10 +57,10 @@ func (s *Store) Asked(ctx context.Context, c Command, bytes int) (Asked, error) 
 	var r askedRow
 	err := s.pool.QueryRow(ctx, `
 		SELECT method, path, content_type, submitted_by, key_in, key_name, wire_key, headers, params, metadata,
-			substring(body FROM 1 FOR $3), octet_length(body), field_hashes
+			substring(body FROM 1 FOR $3), octet_length(body), body_kind, coalesce(body_files, '[]'), field_hashes
 		FROM command_requests WHERE tenant = $1 AND command_id = $2`, c.Tenant, c.ID, bytes).Scan(
 		&r.Method, &r.Path, &r.ContentType, &r.SubmittedBy, &r.KeyIn, &r.KeyName, &r.WireKey, &r.Headers, &r.Params, &r.Metadata,
-		&r.Body, &r.BodyBytes, &r.FieldHashes)
+		&r.Body, &r.BodyBytes, &r.BodyKind, &r.Files, &r.FieldHashes)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Asked{}, ErrNotFound
 	}
@@ -64,7 +70,7 @@ func (s *Store) Asked(ctx context.Context, c Command, bytes int) (Asked, error) 
 	op, err := s.Operation(ctx, c.UpstreamID, c.ProfileVersion, c.Operation)
 	var unreadable *upstreams.ParseError
 	if errors.As(err, &unreadable) { // nobody can say any more what of it may be shown
-		return Asked{Method: r.Method, Path: r.Path, BodyBytes: r.BodyBytes, Cut: r.BodyBytes > 0, ContentType: r.ContentType, By: r.SubmittedBy, Lost: identityFields}, nil
+		return Asked{Method: r.Method, Path: r.Path, BodyBytes: r.BodyBytes, Cut: r.BodyBytes > 0, Kind: r.BodyKind, Files: r.Files, ContentType: r.ContentType, By: r.SubmittedBy, Lost: identityFields}, nil
 	}
 	if err != nil {
 		return Asked{}, err
@@ -76,7 +82,7 @@ func (s *Store) Asked(ctx context.Context, c Command, bytes int) (Asked, error) 
 func (r askedRow) asked(c Command, op *upstreams.Operation) Asked {
 	a := Asked{
 		Method: r.Method, Path: r.Path, Headers: op.Redact(r.Headers), Body: op.RedactBody(r.Body, true), BodyBytes: r.BodyBytes,
-		Cut: r.BodyBytes > int64(len(r.Body)), ContentType: r.ContentType, By: r.SubmittedBy,
+		Cut: r.BodyBytes > int64(len(r.Body)), Kind: r.BodyKind, Files: r.Files, ContentType: r.ContentType, By: r.SubmittedBy,
 	}
 	a.Submission = Submission{
 		Tenant: c.Tenant, Key: c.Key, Upstream: c.Upstream, Operation: c.Operation, Params: r.Params, Priority: c.Priority, Metadata: r.Metadata,
@@ -164,7 +170,14 @@ func callerHeaders(headers []upstreams.Header, op *upstreams.Operation) map[stri
 // body finds the one that came: none, the one that is sent, or that without the key
 // that was written into it.
 func (r askedRow) body(s *Submission) bool {
-	if r.came("body", []byte{0}) {
+	switch {
+	case r.BodyKind == outcome.BodyOneShot:
+		s.HasBody, s.OneShot = true, true
+		return false
+	case r.came("body", bodyValue(Submission{})):
+		return true
+	case len(r.Files) == 1 && r.came("body", bodyValue(Submission{BodyFile: &r.Files[0].File})):
+		s.BodyFile = &r.Files[0].File
 		return true
 	}
 	s.HasBody = true
@@ -172,7 +185,7 @@ func (r askedRow) body(s *Submission) bool {
 		return false
 	}
 	for _, candidate := range r.withoutKey() {
-		if r.came("body", append([]byte{1}, candidate...)) {
+		if r.came("body", bodyValue(Submission{HasBody: true, Body: candidate})) {
 			s.Body = candidate
 			return true
 		}

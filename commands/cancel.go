@@ -87,7 +87,7 @@ func (s *Store) cancelNow(ctx context.Context, tx Tx, c Locked, actor string) (C
 	case outcome.StateUnresolved:
 		return CancelInDoubt, nil, nil
 	}
-	moved, err := s.closePending(ctx, tx, []Locked{c}, outcome.DecidedByCancel, actor)
+	moved, err := s.closePending(ctx, tx, []Locked{c}, outcome.ReasonCancelRequested, outcome.DecidedByCancel, actor)
 	if err != nil {
 		return "", nil, err
 	}

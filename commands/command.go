@@ -22,6 +22,7 @@ type Command struct {
 	Upstream        string
 	Operation       string
 	ProfileVersion  int
+	BodyKind        outcome.Body // how often its body can be sent
 	State           outcome.State
 	Version         int // grows with every change a reader can see; the ETag
 	Sequence        int // grows with every outcome

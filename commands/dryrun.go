@@ -16,7 +16,7 @@ func (s *Store) DryRun(ctx context.Context, sub Submission) (Preview, error) {
 	}
 	p := Preview{
 		Method: e.request.Method, URL: requestURL(e.upstream.Profile, e.request.Path), Headers: e.request.Headers,
-		Body: e.request.Body, ContentType: e.request.ContentType, ProfileVersion: e.upstream.Version, Identity: e.request.Identity,
+		Body: e.request.Body, Files: e.request.Files, BodyKind: sub.bodyKind(), ContentType: e.request.ContentType, ProfileVersion: e.upstream.Version, Identity: e.request.Identity,
 	}
 	if e.deadline != nil {
 		p.Deadline = *e.deadline
@@ -30,7 +30,7 @@ func (s *Store) DryRun(ctx context.Context, sub Submission) (Preview, error) {
 	case err != nil:
 		return Preview{}, err
 	}
-	if names := differing(hashes, e.hashes); len(names) > 0 {
+	if names := s.differing(hashes, sub); len(names) > 0 {
 		return Preview{}, &KeyMismatch{CommandID: id, Differs: names}
 	}
 	c, err := s.Get(ctx, sub.Tenant, id)

@@ -75,13 +75,22 @@ func (s *Store) History(ctx context.Context, q Querier, ids []uuid.UUID) (map[uu
 // FactsOf gathers what the rules ask about a command.
 func FactsOf(t Terms, c Locked, past []Past) outcome.Facts {
 	f := outcome.Facts{
-		Now: c.Now, Deadline: c.Deadline, Operation: t.Contract, Retry: t.Policy, Body: outcome.BodyReplayable,
+		Now: c.Now, Deadline: c.Deadline, Operation: t.Contract, Retry: t.Policy, Body: c.body(),
 		OutcomeDelivered: c.Sequence > 0, CancelRequested: c.CancelRequestedAt != nil, Attempts: attemptsOf(past),
 	}
 	if len(past) > 1 {
 		f.PreviousWait = past[len(past)-2].Wait
 	}
 	return f
+}
+
+// body is how often the body can be sent, as far as the rules ask: a file is opened
+// again as stored bytes are read again.
+func (c Locked) body() outcome.Body {
+	if c.HeldBy != nil {
+		return outcome.BodyOneShot
+	}
+	return outcome.BodyReplayable
 }
 
 // FactsBefore are the facts before an attempt. What allows one more attempt of a

@@ -23,6 +23,7 @@ type commandRow struct {
 	Upstream          string
 	Operation         string
 	ProfileVersion    int
+	BodyKind          outcome.Body
 	State             outcome.State
 	Version           int
 	Sequence          int
@@ -56,7 +57,7 @@ type commandRow struct {
 }
 
 const selectCommands = `
-	SELECT c.id, c.tenant, c.idempotency_key, c.upstream_id, u.name AS upstream, c.operation, c.profile_version, c.state,
+	SELECT c.id, c.tenant, c.idempotency_key, c.upstream_id, u.name AS upstream, c.operation, c.profile_version, r.body_kind, c.state,
 		c.version, c.sequence, c.priority, c.created_at, c.deadline, c.not_before, c.next_attempt_at, c.wait_for, c.attempts,
 		c.cancel_requested_at, c.finalized_at, c.outcome, r.metadata, r.key_in, r.key_name, r.wire_key,
 		u.paused_at, u.throttled_until, coalesce(c.resend, '') AS resend, coalesce(c.phase, '') AS phase,
@@ -145,7 +146,7 @@ func (s *Store) complete(ctx context.Context, r commandRow, around surroundings)
 	}
 	c := Command{
 		ID: r.ID, Tenant: r.Tenant, Key: r.IdempotencyKey, UpstreamID: r.UpstreamID, Upstream: r.Upstream, Operation: r.Operation,
-		ProfileVersion: r.ProfileVersion, State: r.State, Version: r.Version, Sequence: r.Sequence, Priority: priorityOf(int(r.Priority)),
+		ProfileVersion: r.ProfileVersion, BodyKind: r.BodyKind, State: r.State, Version: r.Version, Sequence: r.Sequence, Priority: priorityOf(int(r.Priority)),
 		CreatedAt: r.CreatedAt, Deadline: r.Deadline, NotBefore: r.NotBefore, NextAttemptAt: r.NextAttemptAt, FinalizedAt: r.FinalizedAt,
 		CancelRequested: r.CancelRequestedAt != nil, Attempts: r.Attempts, Metadata: r.Metadata,
 		Record: Record{

@@ -61,7 +61,7 @@ func (s *Store) Heal(ctx context.Context) (int, error) {
 // stranded is the condition of a command c, in SQL, whose claim and whose job are
 // both worth nothing; $1 is LiveJobStates.
 const stranded = `
-	c.state = 'pending'
+	c.state = 'pending' AND c.held_by IS NULL
 	AND NOT EXISTS (SELECT FROM leases l WHERE l.epoch = c.claimed_by AND l.ended_at IS NULL)
 	AND NOT EXISTS (
 		SELECT FROM river_job j WHERE j.id = c.job_id AND j.state = ANY($1::river_job_state[])
@@ -98,7 +98,7 @@ func (s *Store) Unclaim(ctx context.Context) (int, error) {
 	err := s.commit(ctx, func(ctx context.Context, tx Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT `+lockedColumns+` FROM commands c
-			WHERE c.claimed_by IS NOT NULL
+			WHERE c.claimed_by IS NOT NULL AND c.held_by IS NULL
 				AND NOT EXISTS (SELECT FROM leases l WHERE l.epoch = c.claimed_by AND l.ended_at IS NULL)
 			LIMIT $1 FOR UPDATE OF c SKIP LOCKED`, healBatch)
 		if err != nil {

@@ -29,6 +29,7 @@ type Locked struct {
 	Attempts          int
 	BlockedUntil      *time.Time
 	CancelRequestedAt *time.Time
+	HeldBy            *int64         // a one-shot command: the lease of the process that has its body
 	Resend            Resend         // set: it may be sent once more, and why
 	Phase             string         // lookup | review; unresolved only
 	Announced         outcome.State  // of the last outcome; "" before the first
@@ -46,7 +47,7 @@ const (
 )
 
 const lockedColumns = `id, tenant, upstream_id, operation, profile_version, state, version, sequence, priority,
-	created_at, deadline, next_attempt_at, wait_for, attempts, blocked_until, cancel_requested_at,
+	created_at, deadline, next_attempt_at, wait_for, attempts, blocked_until, cancel_requested_at, held_by,
 	coalesce(resend, '') AS resend, coalesce(phase, '') AS phase, coalesce(outcome ->> 'state', '') AS announced,
 	coalesce(outcome ->> 'stopped_by', '') AS stopped_by, clock_timestamp() AS now`
 

@@ -228,7 +228,7 @@ func (s *Store) enqueue(ctx context.Context, tx Tx, moves []Move) ([]*int64, err
 	for i, m := range moves {
 		c := m.Command
 		p, ok := jobFor(m.To, queued{c.ID, c.UpstreamID, priorityOf(int(c.Priority)), m.NextAttemptAt, c.Now})
-		if !ok {
+		if !ok || c.HeldBy != nil { // only the process that holds its body can start it
 			continue
 		}
 		params, places = append(params, p), append(places, i)

@@ -27,7 +27,7 @@ func (s *Store) CloseOverdue(ctx context.Context) (int, error) {
 		if err != nil {
 			return fmt.Errorf("find overdue commands: %w", err)
 		}
-		moved, err = s.closePending(ctx, tx, overdue, outcome.DecidedByDeadline, "")
+		moved, err = s.closePending(ctx, tx, overdue, outcome.ReasonDeadline, outcome.DecidedByDeadline, "")
 		return err
 	})
 	if err != nil {
@@ -37,9 +37,9 @@ func (s *Store) CloseOverdue(ctx context.Context) (int, error) {
 	return len(moved), nil
 }
 
-// closePending ends pending commands that a cancel or the deadline stops, by
+// closePending ends pending commands that something other than an attempt stops, by
 // what their attempts say.
-func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, by outcome.DecidedBy, actor string) ([]Moved, error) {
+func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, stopped outcome.Reason, by outcome.DecidedBy, actor string) ([]Moved, error) {
 	history, err := s.History(ctx, tx, postgres.Column(list, func(c Locked) uuid.UUID { return c.ID }))
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, by outco
 		if err != nil {
 			return nil, err
 		}
-		reason := outcome.ReasonDeadline
+		reason := stopped
 		if c.CancelRequestedAt != nil {
 			reason = outcome.ReasonCancelRequested
 		}

@@ -17,12 +17,13 @@ import (
 type entry struct {
 	sub      Submission
 	id       uuid.UUID
-	hashes   []byte
+	kept     identity
 	upstream upstreams.Upstream
 	request  upstreams.Request
 	deadline *time.Time
 	timeout  time.Duration
 	claim    *int64 // epoch of the lease that claims the first attempt
+	held     *int64 // epoch of the lease under which this process holds the body
 	accepted Prepared
 }
 
@@ -40,18 +41,25 @@ func (s *Store) prepare(ctx context.Context, sub Submission) (*entry, error) {
 	if !ok {
 		return nil, invalid("/operation", "unknown_operation", "The upstream %q has no operation %q.", sub.Upstream, sub.Operation)
 	}
-	e := &entry{sub: sub, id: uuid.Must(uuid.NewV7()), hashes: fieldHashes(sub), upstream: up}
+	e := &entry{sub: sub, id: uuid.Must(uuid.NewV7()), upstream: up}
+	if bad := s.mayHold(sub, op); bad != nil {
+		return nil, bad
+	}
+	e.kept = s.identityOf(sub)
 	var fields []upstreams.FieldError
 	if bad := e.setTimes(up.Profile, op, time.Now()); bad != nil {
 		fields = bad.Fields
 	}
 	e.request, err = op.Render(upstreams.Input{
 		Key: sub.Key, CommandID: e.id, Params: sub.Params, Query: sub.Query, Headers: sub.Headers,
-		Body: sub.Body, HasBody: sub.HasBody, ContentType: sub.ContentType,
+		Body: sub.Body, HasBody: sub.HasBody, BodyFile: sub.BodyFile, Parts: sub.Parts, ContentType: sub.ContentType,
 	})
 	var bad *upstreams.InputError
 	if errors.As(err, &bad) {
 		fields, err = append(fields, bad.Fields...), nil
+	}
+	if err == nil && len(fields) == 0 {
+		fields = s.checkFiles(sub)
 	}
 	switch {
 	case err != nil:
@@ -105,7 +113,7 @@ func (e *entry) commandOf() Command {
 	a := e.accepted
 	c := Command{
 		ID: a.ID, Tenant: a.Tenant, Key: e.sub.Key, UpstreamID: a.UpstreamID, Upstream: e.upstream.Name, Operation: a.Operation,
-		ProfileVersion: a.ProfileVersion, State: outcome.StatePending, Version: 1, Priority: a.Priority,
+		ProfileVersion: a.ProfileVersion, BodyKind: e.kept.kind, State: outcome.StatePending, Version: 1, Priority: a.Priority,
 		CreatedAt: a.CreatedAt, Deadline: a.Deadline, NotBefore: e.sub.NotBefore, NextAttemptAt: &a.Due, Metadata: e.sub.Metadata,
 		Record: Record{Record: outcome.RecordOf(outcome.IdempotencyNone, nil), Identity: e.request.Identity},
 	}

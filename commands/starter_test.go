@@ -17,7 +17,11 @@ type starter struct {
 	mu       sync.Mutex
 	epoch    int64
 	room     int
+	full     bool // for bodies
 	launched []commands.Prepared
+	kept     []commands.Prepared
+	held     map[uuid.UUID][]byte
+	settled  map[uuid.UUID]bool
 }
 
 func (s *starter) Claim(int64) (int64, bool) {
@@ -40,6 +44,31 @@ func (s *starter) Unclaim(int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.room++
+}
+
+func (s *starter) Hold(id uuid.UUID, body []byte) (int64, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.full {
+		return 0, false
+	}
+	if s.held == nil {
+		s.held, s.settled = map[uuid.UUID][]byte{}, map[uuid.UUID]bool{}
+	}
+	s.held[id] = body
+	return s.epoch, true
+}
+
+func (s *starter) Keep(c commands.Prepared) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept = append(s.kept, c)
+}
+
+func (s *starter) Settle(id uuid.UUID, accepted bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settled[id] = accepted
 }
 
 func newStarter(t *testing.T, room int) (*rig, *starter) {

@@ -12,7 +12,9 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 
+	"executor/internal/bodyfiles"
 	"executor/internal/groupcommit"
+	"executor/internal/seal"
 	"executor/upstreams"
 )
 
@@ -33,6 +35,8 @@ type Config struct {
 	Announcer  Announcer
 	Deployment string // that this process belongs to: with another's data it sends nothing; "" is any
 	Starter    Starter
+	Box        *seal.Box       // of the deployment; without it no one-shot body is taken
+	Files      *bodyfiles.Root // of bodies; nil for none
 	Log        *slog.Logger
 	Registry   prometheus.Registerer // nil for no metrics
 }
@@ -45,6 +49,8 @@ type Store struct {
 	announcer  Announcer
 	deployment string
 	starter    Starter
+	box        *seal.Box
+	files      *bodyfiles.Root
 	log        *slog.Logger
 	submits    *groupcommit.Group[*entry, Accepted]
 	watch      *watch
@@ -60,7 +66,7 @@ const submitBatch = 128
 func NewStore(c Config) *Store {
 	s := &Store{
 		pool: c.Pool, upstreams: c.Upstreams, jobs: c.Jobs,
-		announcer: c.Announcer, deployment: c.Deployment, starter: c.Starter, log: c.Log,
+		announcer: c.Announcer, deployment: c.Deployment, starter: c.Starter, box: c.Box, files: c.Files, log: c.Log,
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

@@ -2,10 +2,27 @@ package commands
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/google/uuid"
+
+	"executor/internal/bodyfiles"
+	"executor/outcome"
 	"executor/upstreams"
 )
+
+// bodyKind is how the body may be sent again. The weakest part decides.
+func (s Submission) bodyKind() outcome.Body {
+	switch {
+	case s.OneShot:
+		return outcome.BodyOneShot
+	case s.BodyFile != nil, slices.ContainsFunc(s.Parts, func(p upstreams.Part) bool { return p.File != nil }):
+		return outcome.BodyReopenable
+	default:
+		return outcome.BodyReplayable
+	}
+}
 
 // Submission is what a caller asks for.
 type Submission struct {
@@ -18,7 +35,10 @@ type Submission struct {
 	Headers     map[string]string
 	Body        []byte // sent byte for byte
 	HasBody     bool
-	ContentType string // of a body given as raw bytes; "" takes the operation's
+	BodyFile    *bodyfiles.File  // instead of Body: below the tenant's folder
+	Parts       []upstreams.Part // instead of Body, of a multipart body
+	OneShot     bool             // the body stays in the memory of this process
+	ContentType string           // of a body given as raw bytes; "" takes the operation's
 	Deadline    *time.Time
 	Timeout     time.Duration // 0 takes the profile's deadline
 	NotBefore   *time.Time
@@ -44,7 +64,9 @@ type Preview struct {
 	Method         string
 	URL            string
 	Headers        []upstreams.Header
-	Body           []byte
+	Body           []byte             // without the files
+	Files          []bodyfiles.Placed // sent within it
+	BodyKind       outcome.Body
 	ContentType    string
 	Deadline       time.Time
 	ProfileVersion int
@@ -74,6 +96,15 @@ type Starter interface {
 	Launch(c Prepared)
 	// Unclaim gives the room back: the submission was refused or is unknown.
 	Unclaim(upstreamID int64)
+	// Hold keeps the body of a one-shot command, before its row is written. ok is
+	// false where the process does not send or has no room. The epoch is that of the
+	// lease under which the process alone may start the command.
+	Hold(id uuid.UUID, body []byte) (epoch int64, ok bool)
+	// Keep starts what is held and was not claimed, when it is due.
+	Keep(c Prepared)
+	// Settle says what became of what is held: it was accepted, or it was not. What
+	// is unknown is not settled.
+	Settle(id uuid.UUID, accepted bool)
 }
 
 // Announcer writes what an outcome owes to others, its webhook deliveries, in

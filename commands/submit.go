@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"executor/internal/bodyfiles"
 	"executor/upstreams"
 )
 
@@ -34,7 +35,9 @@ type Request struct {
 	Method   string
 	Path     string // escaped path and query, from the host's root
 	Headers  []upstreams.Header
-	Body     []byte
+	Body     []byte             // the stored bytes; all of it, of a one-shot command
+	Files    []bodyfiles.Placed // sent within it, each compared when it is opened
+	OneShot  bool
 	Identity upstreams.Identity
 }
 
@@ -80,6 +83,9 @@ func (s *Store) SubmitBatch(ctx context.Context, subs []Submission) []BatchResul
 }
 
 func (s *Store) submit(ctx context.Context, e *entry) (Accepted, error) {
+	if err := s.hold(e); err != nil {
+		return Accepted{}, err
+	}
 	if s.starter != nil && e.startsSoon() {
 		if epoch, ok := s.starter.Claim(e.upstream.ID); ok {
 			e.claim = &epoch
@@ -89,7 +95,10 @@ func (s *Store) submit(ctx context.Context, e *entry) (Accepted, error) {
 	// leave a command of which nobody knows that it was accepted.
 	a, err := s.submits.Do(context.WithoutCancel(ctx), e)
 	started := err == nil && !a.Replayed
+	s.settleHeld(e, started, err)
 	switch {
+	case e.claim == nil && e.held != nil && started:
+		s.starter.Keep(e.accepted)
 	case e.claim == nil:
 	case started:
 		s.starter.Launch(e.accepted)
@@ -123,27 +132,27 @@ func (s *Store) replayOf(ctx context.Context, sub Submission, bad *Invalid) (Acc
 	if err != nil {
 		return Accepted{}, err
 	}
-	if names := differing(hashes, fieldHashes(sub)); len(names) > 0 {
+	if names := s.differing(hashes, sub); len(names) > 0 {
 		return Accepted{}, &KeyMismatch{CommandID: id, Differs: names}
 	}
 	c, err := s.Get(ctx, sub.Tenant, id)
 	return Accepted{Command: c, Replayed: true}, err
 }
 
-// boundTo finds the command that a key is bound to, and its field hashes.
-func (s *Store) boundTo(ctx context.Context, tenant, key string) (uuid.UUID, []byte, error) {
+// boundTo finds the command that a key is bound to, and what is kept of its request.
+func (s *Store) boundTo(ctx context.Context, tenant, key string) (uuid.UUID, identity, error) {
 	var (
-		id     uuid.UUID
-		hashes []byte
+		id   uuid.UUID
+		kept identity
 	)
 	err := s.pool.QueryRow(ctx, `
-		SELECT c.id, r.field_hashes FROM commands c JOIN command_requests r ON r.command_id = c.id
-		WHERE c.tenant = $1 AND c.idempotency_key = $2`, tenant, key).Scan(&id, &hashes)
+		SELECT c.id, r.field_hashes, r.body_kind FROM commands c JOIN command_requests r ON r.command_id = c.id
+		WHERE c.tenant = $1 AND c.idempotency_key = $2`, tenant, key).Scan(&id, &kept.hashes, &kept.kind)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return id, nil, ErrNotFound
+		return id, kept, ErrNotFound
 	}
 	if err != nil {
-		return id, nil, unavailable("look up key", err)
+		return id, kept, unavailable("look up key", err)
 	}
-	return id, hashes, nil
+	return id, kept, nil
 }
