@@ -229,6 +229,7 @@ const (
 	ProblemCodeNothingToReview       ProblemCode = "nothing_to_review"
 	ProblemCodePreconditionFailed    ProblemCode = "precondition_failed"
 	ProblemCodePreconditionRequired  ProblemCode = "precondition_required"
+	ProblemCodeRateLimited           ProblemCode = "rate_limited"
 	ProblemCodeReportOnly            ProblemCode = "report_only"
 	ProblemCodeResendNotSafe         ProblemCode = "resend_not_safe"
 	ProblemCodeTooMany               ProblemCode = "too_many"
@@ -2023,6 +2024,9 @@ type PreconditionRequired = Problem
 
 // TooLarge RFC 9457.
 type TooLarge = Problem
+
+// TooManyRequests RFC 9457.
+type TooManyRequests = Problem
 
 // Unauthorized RFC 9457.
 type Unauthorized = Problem

@@ -14,6 +14,7 @@ import (
 
 	"executor/commands"
 	"executor/internal/audit"
+	"executor/internal/clientaddr"
 	"executor/upstreams"
 )
 
@@ -57,6 +58,8 @@ type Config struct {
 	Log         *slog.Logger
 	SubmitBytes int64 // of one request body other than a batch; 0 is 1 MiB
 	BatchBytes  int64 // of one batch; 0 is 16 MiB
+	KeyRate     int   // requests of one API key in a second; 0 is no limit
+	AddressRate int   // requests without a valid key from one address in a minute; 0 is no limit
 }
 
 // Server serves the REST API.
@@ -75,6 +78,8 @@ type Server struct {
 	log         *slog.Logger
 	submitBytes int64
 	batchBytes  int64
+	keyRate     *meter
+	strangers   *strangers
 	heartbeat   time.Duration // between the comments of an event stream
 	poll        time.Duration // between two looks for new events
 	draining    context.Context
@@ -88,6 +93,7 @@ func NewServer(c Config) *Server {
 		commands: c.Commands, upstreams: c.Upstreams, reviews: c.Reviews, lookups: c.Lookups, notices: c.Notices,
 		reports: c.Reports, webhooks: c.Webhooks, audit: c.Audit, keys: c.Keys, deployment: c.Deployment, health: c.Health, log: c.Log,
 		submitBytes: c.SubmitBytes, batchBytes: c.BatchBytes,
+		keyRate: newMeter("key", c.KeyRate, keyWindow), strangers: newStrangers(c.AddressRate),
 		heartbeat: 15 * time.Second, poll: time.Second, document: documentJSON(),
 	}
 	if s.submitBytes <= 0 {
@@ -175,7 +181,7 @@ func methodNotAllowed(routes chi.Routes, r *http.Request) error {
 func (s *Server) serve(op operation, w http.ResponseWriter, r *http.Request) error {
 	c := callOf(r)
 	if !op.public {
-		key, err := s.authorize(r, op.scope)
+		key, err := s.authorize(w, r, op.scope)
 		if err != nil {
 			return err
 		}
@@ -204,7 +210,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	problem, status := f.view(callOf(r).requestID)
 	gone := errors.Is(r.Context().Err(), context.Canceled) && errors.Is(err, context.Canceled)
 	if status >= http.StatusInternalServerError && !gone {
-		s.log.Error("request failed", "request_id", problem.RequestID, "method", r.Method, "path", r.URL.Path, "code", f.code, "error", err)
+		s.log.Error("request failed", "request_id", problem.RequestID, "client", clientaddr.Of(r), "method", r.Method, "path", r.URL.Path, "code", f.code, "error", err)
 	}
 	for name, value := range f.headers {
 		w.Header().Set(name, value)

@@ -16,17 +16,26 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, secret string) (apikeys.Key, error)
 }
 
-// authorize finds who asks, and whether they may.
-func (s *Server) authorize(r *http.Request, scope Scope) (apikeys.Key, error) {
+// authorize finds who asks, and whether they may, and not too often.
+func (s *Server) authorize(w http.ResponseWriter, r *http.Request, scope Scope) (apikeys.Key, error) {
 	secret, given := bearer(r.Header)
+	if err := s.strangers.pass(w, r, secret); err != nil {
+		return apikeys.Key{}, err
+	}
 	if !given {
+		s.strangers.failed(r, secret)
 		return apikeys.Key{}, unauthorized(`Bearer realm="executor"`, "The request carries no API key. Send Authorization: Bearer exk_…")
 	}
 	key, err := s.keys.Authenticate(r.Context(), secret)
 	if errors.Is(err, apikeys.ErrUnknown) {
+		s.strangers.failed(r, secret)
 		return apikeys.Key{}, unauthorized(`Bearer realm="executor", error="invalid_token"`, "The API key is unknown or was revoked.")
 	}
 	if err != nil {
+		return apikeys.Key{}, err
+	}
+	s.strangers.welcome(secret)
+	if err := s.keyRate.ofKey(w, key); err != nil {
 		return apikeys.Key{}, err
 	}
 	if !key.Allows(apikeys.Scope(scope)) {

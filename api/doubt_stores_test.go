@@ -151,9 +151,9 @@ func TestNoticesOnTheStore(t *testing.T) {
 	}
 	notice("echo", without("X-Signature")).want(401).problem(ProblemCodeUnverifiedNotice)
 	notice("echo", sending(strings.Replace(body, "pay_7", "pay_8", 1))).want(401)
-	notice("nobody").want(404)
-	notice("echo?tenant=other").want(404)
-	notice("ech%00o").want(404)
+	notice("nobody").want(401)
+	notice("echo?tenant=other").want(401)
+	notice("ech%00o").want(401)
 	var a AcceptedNotice
 	if notice("echo").want(202).decode(&a); a.Duplicate {
 		t.Errorf("%+v", a)

@@ -31,15 +31,13 @@ func doubtProblem(err error) *failure {
 		return f
 	case errors.As(err, &unsafe):
 		return &failure{code: ProblemCodeResendNotSafe, detail: sentence(unsafe.Error())}
-	case errors.As(err, &unverified):
-		return &failure{code: ProblemCodeUnverifiedNotice, detail: sentence(unverified.Error()),
+	case errors.As(err, &unverified), errors.Is(err, reconcile.ErrNoNotices):
+		return &failure{code: ProblemCodeUnverifiedNotice, detail: "No upstream of that name and tenant has signed this notice, or not now. The log has the reason.",
 			headers: map[string]string{"WWW-Authenticate": `Signature realm="notices"`}}
 	case errors.As(err, &unreadable):
 		return &failure{code: ProblemCodeInvalidRequest, detail: sentence(unreadable.Error())}
 	case errors.Is(err, reconcile.ErrNoticeTooLarge):
 		return problemFor(tooLarge(reconcile.NoticeBytes))
-	case errors.Is(err, reconcile.ErrNoNotices):
-		return &failure{code: ProblemCodeNotFound, detail: "There is no upstream of that name that sends notices."}
 	case errors.Is(err, reconcile.ErrBulkNotFound):
 		return &failure{code: ProblemCodeNotFound, detail: "There is no such bulk action."}
 	case errors.Is(err, reconcile.ErrReportNotFound):

@@ -23,7 +23,8 @@ const noticeTime = 20 * time.Second
 const defaultTenant = "default"
 
 // ReceiveNotice takes a notice. Its signature stands for the API key: without a
-// valid one nothing of it is kept, and nobody learns more than that it is so.
+// valid one nothing of it is kept, and nobody learns more than that it is so, not
+// even whether there is such an upstream. The log has the reason.
 func (s *Server) ReceiveNotice(w http.ResponseWriter, r *http.Request) error {
 	tenant := defaultTenant
 	if given(r, "tenant") {
@@ -32,9 +33,8 @@ func (s *Server) ReceiveNotice(w http.ResponseWriter, r *http.Request) error {
 	if err := notEmpty(r, "tenant"); err != nil {
 		return err
 	}
-	upstream := pathParam(r, "upstream")
-	if !isUpstreamName(upstream) {
-		return reconcile.ErrNoNotices
+	if err := s.strangers.pass(w, r, ""); err != nil {
+		return err
 	}
 	body, err := readBytes(w, r, reconcile.NoticeBytes)
 	if err != nil {
@@ -44,11 +44,22 @@ func (s *Server) ReceiveNotice(w http.ResponseWriter, r *http.Request) error {
 	// as if it had left.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), noticeTime)
 	defer cancel()
-	received, err := s.notices.Receive(ctx, tenant, upstream, r.Header, body)
+	received, err := s.receive(ctx, tenant, pathParam(r, "upstream"), r.Header, body)
 	if err != nil {
+		if problemFor(err).code == ProblemCodeUnverifiedNotice {
+			s.strangers.failed(r, "")
+		}
 		return err
 	}
 	return writeJSON(w, http.StatusAccepted, "application/json", AcceptedNotice{Accepted: true, Duplicate: received.Duplicate})
+}
+
+// receive passes a notice on if its upstream can be one at all.
+func (s *Server) receive(ctx context.Context, tenant, upstream string, header http.Header, body []byte) (reconcile.Received, error) {
+	if !isUpstreamName(upstream) || len(tenant) > maxName {
+		return reconcile.Received{}, reconcile.ErrNoNotices
+	}
+	return s.notices.Receive(ctx, tenant, upstream, header, body)
 }
 
 // ListNotices reads what the upstream told about a command by itself.

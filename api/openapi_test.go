@@ -233,7 +233,7 @@ func checkOperation(t *testing.T, op operation, want *openapi3.Operation) {
 		if scopes := (*want.Security)[0]["apiKey"]; len(scopes) != 1 || scopes[0] != string(op.scope) {
 			t.Errorf("%s: asks for %s, the document for %v", op.id, op.scope, scopes)
 		}
-		for _, status := range []int{400, 401, 403, 500, 503} {
+		for _, status := range []int{400, 401, 403, 429, 500, 503} {
 			if want.Responses.Status(status) == nil {
 				t.Errorf("%s: the document has no answer %d", op.id, status)
 			}

@@ -107,10 +107,12 @@ func (s *Store) Receive(ctx context.Context, tenant, upstream string, header htt
 	u, err := s.upstreams.Latest(ctx, tenant, upstream)
 	switch {
 	case errors.Is(err, upstreams.ErrNotFound):
+		s.log.Info("notice refused", "upstream", upstream, "tenant", tenant, "reason", ErrNoNotices)
 		return Received{}, ErrNoNotices
 	case err != nil:
 		return Received{}, fmt.Errorf("%w: %w", commands.ErrUnavailable, err)
 	case u.Profile.Notices == nil:
+		s.log.Info("notice refused", "upstream", u.Name, "tenant", u.Tenant, "reason", ErrNoNotices)
 		return Received{}, ErrNoNotices
 	}
 	secrets, err := s.noticeSecrets(u)

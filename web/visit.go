@@ -2,7 +2,6 @@ package web
 
 import (
 	"errors"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
+	"executor/internal/clientaddr"
 	"executor/internal/operators"
 )
 
@@ -113,13 +113,7 @@ func (v *visit) actor() string { return v.operator.Name }
 
 // address is where the request comes from, for the list of sessions and the
 // throttle of sign-ins.
-func (v *visit) address() string {
-	host, _, err := net.SplitHostPort(v.r.RemoteAddr)
-	if err != nil {
-		return v.r.RemoteAddr
-	}
-	return host
-}
+func (v *visit) address() string { return clientaddr.Of(v.r) }
 
 // may reports whether the visitor may do what takes the role.
 func (v *visit) may(role operators.Role) bool { return v.signedIn() && v.role.Allows(role) }

@@ -46,6 +46,10 @@ type Config struct {
 	EncryptionKeys []string // of secrets kept in the database, base64, the current one first; none = no webhooks can be made
 	WebhookAllow   []string // CIDRs that webhooks may go to besides public addresses, plain http too
 
+	TrustedProxies []string // CIDRs whose X-Forwarded-For is believed
+	KeyRate        int      // requests of one API key in a second; 0 = no limit
+	AddressRate    int      // requests without a valid key from one address in a minute; 0 = no limit
+
 	MaxConnections int           // of the database pool
 	DatabaseWait   time.Duration // how long to wait for the database at start
 
@@ -67,6 +71,8 @@ func defaultConfig() Config {
 	return Config{
 		Listen:         "127.0.0.1:8080",
 		Roles:          knownRoles(),
+		KeyRate:        1000,
+		AddressRate:    300,
 		MaxConnections: 16,
 		DatabaseWait:   30 * time.Second,
 		LeaseTTL:       10 * time.Second,
@@ -106,6 +112,7 @@ func (c *Config) addServeFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.SecretsDir, "secrets-dir", c.SecretsDir, "folder of the secrets that profiles name as file:NAME")
 	c.addEncryptionFlag(flags)
 	flags.StringSliceVar(&c.WebhookAllow, "webhook-allow", nil, "networks that webhooks may go to besides public addresses, over plain http too, for instance 10.0.0.0/8")
+	c.addAbuseFlags(flags)
 	flags.BoolVar(&c.Frozen, "frozen", c.Frozen, "start frozen: accept and read, send nothing until \"executor resume\"")
 	flags.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "database connections of this process")
 	flags.DurationVar(&c.DatabaseWait, "database-wait", c.DatabaseWait, "how long to wait for the database at start")
@@ -196,8 +203,9 @@ func (c Config) checkIdentity(p *problems) {
 	}
 	_, err := c.box()
 	p.check(err == nil, "EXECUTOR_ENCRYPTION_KEY: %v", err)
-	_, err = c.webhookNetworks()
+	_, err = networks(c.WebhookAllow)
 	p.check(err == nil, "EXECUTOR_WEBHOOK_ALLOW: %v", err)
+	c.checkAbuse(p)
 }
 
 // box seals and opens what the database keeps secret; nil without a key.
@@ -216,9 +224,9 @@ func (c Config) box() (*seal.Box, error) {
 	return seal.New(keys[0], keys[1:]...)
 }
 
-func (c Config) webhookNetworks() ([]netip.Prefix, error) {
+func networks(texts []string) ([]netip.Prefix, error) {
 	var list []netip.Prefix
-	for _, text := range c.WebhookAllow {
+	for _, text := range texts {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
 			return nil, fmt.Errorf("%q is not a network such as 10.0.0.0/8", text)
@@ -331,6 +339,9 @@ func (c Config) LogValue() slog.Value {
 		slog.String("secrets_dir", c.SecretsDir),
 		slog.Int("encryption_keys", len(c.EncryptionKeys)),
 		slog.String("webhook_allow", strings.Join(c.WebhookAllow, ",")),
+		slog.String("trusted_proxies", strings.Join(c.TrustedProxies, ",")),
+		slog.Int("key_rate", c.KeyRate),
+		slog.Int("address_rate", c.AddressRate),
 		slog.Bool("frozen", c.Frozen),
 		slog.Int("max_connections", c.MaxConnections),
 		slog.String("database_wait", c.DatabaseWait.String()),

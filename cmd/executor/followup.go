@@ -30,7 +30,7 @@ func (p *process) openHooks(pool *pgxpool.Pool, registry *prometheus.Registry) e
 	if err != nil {
 		return err
 	}
-	allow, err := p.config.webhookNetworks()
+	allow, err := networks(p.config.WebhookAllow)
 	if err != nil {
 		return err
 	}

@@ -166,6 +166,7 @@ func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv
 	p.api = api.NewServer(api.Config{
 		Commands: p.commands, Upstreams: ups, Reviews: p.doubts, Lookups: p.doubts, Notices: p.doubts, Reports: p.doubts,
 		Webhooks: p.hooks, Audit: api.NewAuditLog(pool), Keys: p.keys, Deployment: p.deployment, Health: &health{pool: pool}, Log: p.log,
+		KeyRate: p.config.KeyRate, AddressRate: p.config.AddressRate,
 	})
 	if p.config.has(roleWeb) {
 		return p.wireWeb(pool, ups)
@@ -201,7 +202,7 @@ func (p *process) wireWorker(pool *pgxpool.Pool, ups *upstreams.Store, registry 
 // process without the role api answers the health calls alone.
 func (p *process) route(registry *prometheus.Registry) http.Handler {
 	r := chi.NewRouter()
-	r.Use(instrument(registry))
+	r.Use(p.config.proxies().Handler, instrument(registry))
 	calls := p.api.HealthRoutes("This process does not serve the API: its role is " + strings.Join(p.config.Roles, ",") + ".")
 	if p.config.has(roleAPI) {
 		calls = p.api.Routes()

@@ -229,16 +229,6 @@ func TestWaitAfter(t *testing.T) {
 	}
 }
 
-func TestNetworkOf(t *testing.T) {
-	for address, want := range map[string]string{
-		"192.0.2.1": "192.0.2.1", "::ffff:192.0.2.1": "192.0.2.1", "2001:db8:1:2:3::4": "2001:db8:1:2::/64", "fe80::1%eth0": "fe80::/64", "@": "@",
-	} {
-		if got := networkOf(address); got != want {
-			t.Errorf("networkOf(%s) = %s, want %s", address, got, want)
-		}
-	}
-}
-
 // TestSetPassword: the wait of failed sign-ins ends with it, the old one is worth
 // nothing.
 func TestSetPassword(t *testing.T) {

@@ -4,11 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"executor/internal/clientaddr"
 )
 
 // What slows down those who guess. A stranger who keeps guessing keeps the name
@@ -52,7 +53,7 @@ type subject struct {
 func subjectsOf(name, address string) []subject {
 	var list []subject
 	if address != "" {
-		list = append(list, subject{hashOf("address", networkOf(address)), addressLimit})
+		list = append(list, subject{hashOf("address", clientaddr.Network(address)), addressLimit})
 	}
 	return append(list, subject{hashOfName(name), nameLimit})
 }
@@ -62,20 +63,6 @@ func hashOfName(name string) []byte { return hashOf("name", strings.ToLower(name
 func hashOf(kind, text string) []byte {
 	sum := sha256.Sum256([]byte(kind + "\x00" + text))
 	return sum[:]
-}
-
-// networkOf is what one guesser has of addresses: an IPv4 address, or an IPv6
-// network of 64 bits.
-func networkOf(address string) string {
-	a, err := netip.ParseAddr(address)
-	if err != nil {
-		return address
-	}
-	a = a.Unmap().WithZone("")
-	if a.Is4() {
-		return a.String()
-	}
-	return netip.PrefixFrom(a, 64).Masked().String()
 }
 
 // tally is a try that counts as a failure until it succeeds.
