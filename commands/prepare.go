@@ -80,11 +80,17 @@ func (e *entry) setTimes(p *upstreams.Profile, op *upstreams.Operation, now time
 	if sub.Priority != "" && !slices.Contains(Priorities(), sub.Priority) {
 		return invalid("/priority", "unknown_priority", "The priority is high, normal or low, not %q.", sub.Priority)
 	}
+	if !writable(sub.NotBefore) {
+		return invalid("/not_before", "out_of_range", yearsAllowed)
+	}
 	start := now
 	if sub.NotBefore != nil && sub.NotBefore.After(now) {
 		start = *sub.NotBefore
 	}
 	if sub.Deadline != nil {
+		if !writable(sub.Deadline) {
+			return invalid("/deadline", "out_of_range", yearsAllowed)
+		}
 		if sub.Timeout != 0 {
 			return invalid("/timeout", "both_given", "Give a deadline or a timeout, not both.")
 		}
@@ -101,7 +107,18 @@ func (e *entry) setTimes(p *upstreams.Profile, op *upstreams.Operation, now time
 	if e.timeout < window {
 		return invalid("/timeout", "no_room", "The timeout leaves no room for one attempt, which needs %s.", window)
 	}
+	if end := start.Add(e.timeout); !writable(&end) {
+		return invalid("/not_before", "out_of_range", "The deadline that follows from it lies behind the year 9999.")
+	}
 	return nil
+}
+
+const yearsAllowed = "A time lies between the years 1 and 9999, in UTC."
+
+// writable says that RFC 3339, in which times are shown, can write a moment, in
+// whichever zone it was given.
+func writable(t *time.Time) bool {
+	return t == nil || t.UTC().Year() >= 1 && t.UTC().Year() <= 9999
 }
 
 // startsSoon: a command that waits for a moment of its own goes through the

@@ -333,6 +333,15 @@ func TestInvalidSubmissions(t *testing.T) {
 		{"deadline just after not_before", "/deadline", "no_room", func(s *commands.Submission) {
 			s.Deadline, s.NotBefore = at(time.Hour), at(time.Hour-500*time.Millisecond)
 		}},
+		{"deadline that cannot be written", "/deadline", "out_of_range", func(s *commands.Submission) {
+			s.Deadline = new(time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600)))
+		}},
+		{"start that cannot be written", "/not_before", "out_of_range", func(s *commands.Submission) {
+			s.NotBefore = new(time.Date(1, 1, 1, 0, 30, 0, 0, time.FixedZone("", 3600)))
+		}},
+		{"start whose deadline cannot be written", "/not_before", "out_of_range", func(s *commands.Submission) {
+			s.NotBefore = new(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))
+		}},
 		{"timeout too short", "/timeout", "no_room", func(s *commands.Submission) { s.Timeout = 999 * time.Millisecond }},
 		{"timeout negative", "/timeout", "no_room", func(s *commands.Submission) { s.Timeout = -time.Hour }},
 		{"no body", "/body", "required", func(s *commands.Submission) { s.Body, s.HasBody = nil, false }},

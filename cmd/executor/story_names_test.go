@@ -43,12 +43,18 @@ func (n *names) LookupNetIP(_ context.Context, _, host string) (list []netip.Add
 func newStageWith(t *testing.T, known *names) *stage {
 	t.Helper()
 	s := emptyStage(t)
-	config := defaultConfig()
-	config.DatabaseURL, config.DeploymentID, config.Instance = s.env["EXECUTOR_DATABASE_URL"], s.env["EXECUTOR_DEPLOYMENT_ID"], "names"
-	config.Listen, config.SecretsDir = "127.0.0.1:0", s.files
-	pool := testkit.Open(t, config.DatabaseURL)
-	p := &process{config: config, log: slog.New(slog.DiscardHandler), failed: make(chan error, 2), resolver: known}
-	if err := p.open(bounded(t), nothing, pool); err != nil {
+	s.serveHere(t, &process{log: slog.New(slog.DiscardHandler), resolver: known}, "names", func(*Config) {})
+	return s
+}
+
+// serveHere serves in the test's own process.
+func (s *stage) serveHere(t *testing.T, p *process, instance string, change func(*Config)) {
+	t.Helper()
+	p.config, p.failed = defaultConfig(), make(chan error, 2)
+	p.config.DatabaseURL, p.config.DeploymentID, p.config.Instance = s.env["EXECUTOR_DATABASE_URL"], s.env["EXECUTOR_DEPLOYMENT_ID"], instance
+	p.config.Listen, p.config.SecretsDir = "127.0.0.1:0", s.files
+	change(&p.config)
+	if err := p.open(bounded(t), nothing, testkit.Open(t, p.config.DatabaseURL)); err != nil {
 		t.Fatal(err)
 	}
 	s.env["EXECUTOR_URL"] = p.front.url()
@@ -62,7 +68,6 @@ func newStageWith(t *testing.T, known *names) *stage {
 		}
 	})
 	s.call()
-	return s
 }
 
 // TestStoriesOfNames are told where the test says what a name resolves to.
