@@ -232,6 +232,7 @@ const (
 	ProblemCodeRateLimited           ProblemCode = "rate_limited"
 	ProblemCodeReportOnly            ProblemCode = "report_only"
 	ProblemCodeResendNotSafe         ProblemCode = "resend_not_safe"
+	ProblemCodeSeveralTenants        ProblemCode = "several_tenants"
 	ProblemCodeTooMany               ProblemCode = "too_many"
 	ProblemCodeTooManySecrets        ProblemCode = "too_many_secrets"
 	ProblemCodeTooManyWebhooks       ProblemCode = "too_many_webhooks"

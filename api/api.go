@@ -36,6 +36,7 @@ type Upstreams interface {
 	Apply(ctx context.Context, p *upstreams.Profile, by audit.By) (u upstreams.Upstream, changed bool, err error)
 	Get(ctx context.Context, tenant, name string) (upstreams.Upstream, error)
 	List(ctx context.Context, tenant string) ([]upstreams.Upstream, error)
+	Tenants(ctx context.Context) ([]string, error)
 	Pause(ctx context.Context, tenant, name string, by audit.By) (upstreams.Upstream, error)
 	Resume(ctx context.Context, tenant, name string, by audit.By) (upstreams.Upstream, error)
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"executor/attempts"
@@ -20,7 +21,7 @@ type Deployment interface {
 
 // GetDeployment shows the deployment.
 func (s *Server) GetDeployment(w http.ResponseWriter, r *http.Request) error {
-	return s.answerDeployment(w)(s.deployment.Show(r.Context()))
+	return s.answerDeployment(w, r)(s.deployment.Show(r.Context()))
 }
 
 // FreezeDeployment stops sending everywhere.
@@ -29,7 +30,10 @@ func (s *Server) FreezeDeployment(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	return s.answerDeployment(w)(s.deployment.Freeze(r.Context(), deploymentBy(r, reason)))
+	if err := s.ownsDeployment(r); err != nil {
+		return err
+	}
+	return s.answerDeployment(w, r)(s.deployment.Freeze(r.Context(), deploymentBy(r, reason)))
 }
 
 // ResumeDeployment sends again.
@@ -37,7 +41,10 @@ func (s *Server) ResumeDeployment(w http.ResponseWriter, r *http.Request) error 
 	if err := readNothing(w, r, s.submitBytes); err != nil {
 		return err
 	}
-	return s.answerDeployment(w)(s.deployment.Resume(r.Context(), deploymentBy(r, "")))
+	if err := s.ownsDeployment(r); err != nil {
+		return err
+	}
+	return s.answerDeployment(w, r)(s.deployment.Resume(r.Context(), deploymentBy(r, "")))
 }
 
 // AdoptDeployment makes the data this deployment's own.
@@ -45,14 +52,32 @@ func (s *Server) AdoptDeployment(w http.ResponseWriter, r *http.Request) error {
 	if err := readNothing(w, r, s.submitBytes); err != nil {
 		return err
 	}
-	return s.answerDeployment(w)(s.deployment.Adopt(r.Context(), deploymentBy(r, "")))
+	if err := s.ownsDeployment(r); err != nil {
+		return err
+	}
+	return s.answerDeployment(w, r)(s.deployment.Adopt(r.Context(), deploymentBy(r, "")))
 }
 
-func (s *Server) answerDeployment(w http.ResponseWriter) func(attempts.DeploymentState, error) error {
+// ownsDeployment refuses the keys of one tenant among several: what is done to the
+// deployment is done to all of them.
+func (s *Server) ownsDeployment(r *http.Request) error {
+	tenants, err := s.upstreams.Tenants(r.Context())
+	if err != nil {
+		return err
+	}
+	if own := callOf(r).key.Tenant; slices.ContainsFunc(tenants, func(tenant string) bool { return tenant != own }) {
+		return &failure{code: ProblemCodeSeveralTenants, headers: map[string]string{"WWW-Authenticate": `Bearer realm="executor", error="insufficient_scope"`},
+			detail: "Freezing, resuming and adopting touch every tenant of the deployment: they take the command line, or the dashboard and the role admin in each of them."}
+	}
+	return nil
+}
+
+func (s *Server) answerDeployment(w http.ResponseWriter, r *http.Request) func(attempts.DeploymentState, error) error {
 	return func(d attempts.DeploymentState, err error) error {
 		if err != nil {
 			return err
 		}
+		d = d.SeenBy(callOf(r).key.Tenant)
 		return writeJSON(w, http.StatusOK, "application/json", DeploymentView{
 			ID: d.ID, ProcessID: textOrNull(d.Expected), Frozen: d.Frozen(), FrozenAt: utc(d.FrozenAt),
 			FrozenBy: textOrNull(d.FrozenBy), FrozenReason: textOrNull(d.FrozenReason), Doubtful: d.Doubtful,

@@ -96,8 +96,9 @@ func (f *fakeCommands) Events(ctx context.Context, tenant string, id uuid.UUID) 
 
 // fakeUpstreams holds one upstream.
 type fakeUpstreams struct {
-	held upstreams.Upstream
-	err  error
+	held    upstreams.Upstream
+	tenants []string
+	err     error
 }
 
 func (f *fakeUpstreams) Apply(_ context.Context, p *upstreams.Profile, _ audit.By) (upstreams.Upstream, bool, error) {
@@ -115,6 +116,8 @@ func (f *fakeUpstreams) Get(_ context.Context, tenant, name string) (upstreams.U
 	}
 	return f.held, f.err
 }
+
+func (f *fakeUpstreams) Tenants(context.Context) ([]string, error) { return f.tenants, f.err }
 
 func (f *fakeUpstreams) List(context.Context, string) ([]upstreams.Upstream, error) {
 	if f.held.Profile == nil {

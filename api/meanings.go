@@ -30,6 +30,8 @@ func meanings() []meaning {
 			"There is no such upstream that sends notices, or the signature of this one does not hold, or its time is out of tolerance: strangers are not told which, the log of the process has it. Sign it as the upstream's profile says, at the moment of sending."},
 		{ProblemCodeMissingScope, http.StatusForbidden, "Missing scope",
 			"The API key does not have the scope that the detail names."},
+		{ProblemCodeSeveralTenants, http.StatusForbidden, "Several tenants",
+			"It would touch other tenants of the deployment too, for which the API key does not speak. Whoever has the database does it on the command line."},
 		{ProblemCodeNotFound, http.StatusNotFound, "Not found",
 			"There is nothing by that name for the API key's tenant."},
 		{ProblemCodeMethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"executor/attempts"
 )
@@ -26,6 +27,14 @@ func TestDeployment(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	g.do("POST", "/v1/deployment/freeze", sending(`{}`)).want(422)
+	g.upstreams.tenants, g.deployment.state.FrozenAt, g.deployment.state.FrozenBy = []string{"acme", "default"}, new(time.Time), "acme/ann"
+	for call, body := range map[string]string{"freeze": `{"reason":"drill"}`, "resume": "", "adopt": ""} {
+		g.do("POST", "/v1/deployment/"+call, sending(body)).want(403).problem(ProblemCodeSeveralTenants)
+	}
+	if g.do("GET", "/v1/deployment").want(200).decode(&d); *d.FrozenBy != "an operator of the deployment" {
+		t.Errorf("the name of another tenant: %+v", d)
+	}
+	g.upstreams.tenants = []string{"default"}
 	g.deployment.err = attempts.ErrOtherDeployment
 	g.do("POST", "/v1/deployment/resume").want(409).problem(ProblemCodeConflict)
 	g.do("POST", "/v1/deployment/adopt").want(409).problem(ProblemCodeConflict)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -37,6 +38,16 @@ type DeploymentState struct {
 
 // Frozen reports whether nobody sends.
 func (d DeploymentState) Frozen() bool { return d.FrozenAt != nil }
+
+// SeenBy is the state as somebody of one tenant may see it: the reason of a freeze
+// is for all of them, the name of another tenant is not. A person is on record as
+// TENANT/NAME, a machine and who has the database by other names.
+func (d DeploymentState) SeenBy(tenant string) DeploymentState {
+	if of, _, named := strings.Cut(d.FrozenBy, "/"); named && of != tenant {
+		d.FrozenBy = "an operator of the deployment"
+	}
+	return d
+}
 
 // Foreign reports whether the data is another deployment's than this process's,
 // which then sends nothing.

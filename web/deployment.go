@@ -35,7 +35,7 @@ func (s *Server) deploymentPage(v *visit) error {
 	if err != nil {
 		return err
 	}
-	view := deploymentView{State: state}
+	view := deploymentView{State: state.SeenBy(v.tenant)}
 	if err := s.ownsDeployment(v); err != nil {
 		return v.render("deployment.html", "Deployment", view)
 	}

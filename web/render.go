@@ -170,6 +170,6 @@ func (v *visit) frame(title string, data any) (frame, error) {
 	f.Notice = v.server.cookies.PopString(ctx, sessionNotice)
 	f.Tone = v.server.cookies.PopString(ctx, sessionTone)
 	state, err := v.server.deployment.Show(ctx)
-	f.Deployment = state
+	f.Deployment = state.SeenBy(v.tenant)
 	return f, err
 }
