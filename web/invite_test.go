@@ -29,10 +29,18 @@ func TestInvitingWhoMayNotBe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := ada.post("/operators", "name", "nora", "role", "viewer", "reason", "helps out"); p.status >= http.StatusInternalServerError {
-		t.Errorf("admitting somebody without a password answers %d", p.status)
+	if p := ada.post("/operators", "name", "nora", "role", "viewer", "reason", "helps out"); p.status != http.StatusUnprocessableEntity {
+		t.Errorf("admitting somebody of another tenant answers %d", p.status)
 	}
-	if o, err := s.operators.Get(ctx, nora.ID); err != nil || o.Role(tenant) != operators.RoleViewer {
+	if o, err := s.operators.Get(ctx, nora.ID); err != nil || o.Role(tenant) != "" {
 		t.Errorf("nora has the roles %v, %v", o.Roles, err)
 	}
+	o, err := s.operators.ByName(ctx, "ada")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.operators.SetRole(ctx, by, o.ID, "other", operators.RoleAdmin); err != nil {
+		t.Fatal(err)
+	}
+	ada.post("/operators?for="+tenant, "name", "nora", "role", "viewer", "reason", "helps out").has(t, "A link for nora is made")
 }

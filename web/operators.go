@@ -75,8 +75,11 @@ func (s *Server) addOperator(v *visit) error {
 	if errors.Is(err, operators.ErrExists) {
 		o, err = s.admitOperator(v, view)
 	}
+	if errors.Is(err, operators.ErrForbidden) {
+		err = errElsewhere
+	}
 	var invalid *operators.Invalid
-	if errors.As(err, &invalid) || errors.Is(err, operators.ErrExists) {
+	if errors.Is(err, errElsewhere) || errors.As(err, &invalid) || errors.Is(err, operators.ErrExists) {
 		view.Wrong = capital(err.Error()) + "."
 		return s.showOperators(v, http.StatusUnprocessableEntity, view)
 	}
@@ -87,15 +90,14 @@ func (s *Server) addOperator(v *visit) error {
 		v.tell("good", o.Name+" may sign in to this tenant too, as before.")
 		return v.redirect("/operators")
 	}
-	err = s.invite(v, o, view.Reason)
-	if errors.Is(err, operators.ErrForbidden) { // they work in another tenant too, and have their role here by now
-		v.tell("good", o.Name+" may sign in to this tenant too. Only an admin of all their tenants makes a link for them.")
-		return v.redirect("/operators")
-	}
-	return err
+	return s.invite(v, o, view.Reason)
 }
 
-// admitOperator gives somebody who works in another tenant a role in this one.
+// errElsewhere: names are unique in the deployment, and this one is of other tenants.
+var errElsewhere = errors.New("somebody of another tenant has this name. If it is the same person, an admin of all their tenants lets them in, or the command line does; else choose another name")
+
+// admitOperator gives somebody who works in another tenant a role in this one, if the
+// visitor is an admin there too.
 func (s *Server) admitOperator(v *visit, view operatorsView) (operators.Operator, error) {
 	o, err := s.operators.ByName(v.r.Context(), view.Name)
 	if err != nil {

@@ -110,7 +110,10 @@ func roleOf(r Role) any {
 	return map[string]Role{"role": r}
 }
 
-// SetRole gives an operator a role in a tenant, in place of the one they have.
+// SetRole gives an operator a role in a tenant, in place of the one they have there.
+// Somebody of other tenants is let into one more only by an admin of all of them: it
+// makes their account that tenant's business too. An account without any role is
+// nobody's, and starts anew: its password, sessions and links were made under others.
 func (s *Store) SetRole(ctx context.Context, by By, id uuid.UUID, tenant string, role Role) (Operator, error) {
 	if err := checkGrant(tenant, role); err != nil {
 		return Operator{}, err
@@ -126,9 +129,25 @@ func (s *Store) SetRole(ctx context.Context, by By, id uuid.UUID, tenant string,
 		if err := keepsAdmin(ctx, tx, o, tenant); err != nil {
 			return deed{}, err
 		}
+		if was == "" {
+			if err := by.admit(ctx, tx, o); err != nil {
+				return deed{}, err
+			}
+		}
 		d := deed{action: audit.ActionOperatorRole, tenants: []string{tenant}, before: roleOf(was), after: roleOf(role)}
 		return d, grant(ctx, tx, id, tenant, role)
 	})
+}
+
+// admit lets an operator into a tenant that they have no role in.
+func (b By) admit(ctx context.Context, tx pgx.Tx, o Operator) error {
+	if len(o.Roles) > 0 {
+		return b.adminOf(ctx, tx, o)
+	}
+	if _, err := tx.Exec(ctx, `UPDATE operators SET password_hash = NULL, epoch = epoch + 1 WHERE id = $1`, o.ID); err != nil {
+		return fmt.Errorf("begin the account of operator %s anew: %w", o.ID, err)
+	}
+	return nil
 }
 
 // RemoveRole ends what an operator may do in a tenant. Without any role nobody

@@ -137,6 +137,34 @@ func TestTwoAdminsAtOnce(t *testing.T) {
 	}
 }
 
+// TestNobodyIsDrawnIntoAnotherTenant: an admin who let somebody of another tenant into
+// their own would take from that tenant's admins what takes all of them.
+func TestNobodyIsDrawnIntoAnotherTenant(t *testing.T) {
+	r := newRig(t)
+	ann, otto := r.add("ann", RoleAdmin), r.add("otto", RoleOperator)
+	eve := must[Operator](t)(r.Create(r.ctx, root, New{Name: "eve", Tenant: "acme", Role: RoleAdmin}))
+	if _, err := r.SetRole(r.ctx, as(eve), otto.ID, "acme", RoleViewer); !errors.Is(err, ErrForbidden) {
+		t.Errorf("somebody of another tenant is let in: %v", err)
+	}
+	must[Operator](t)(r.EndSessions(r.ctx, as(ann), otto.ID))
+	must[Operator](t)(r.SetRole(r.ctx, root, eve.ID, tenant, RoleAdmin)) // now an admin of both
+	must[Operator](t)(r.SetRole(r.ctx, as(eve), otto.ID, "acme", RoleViewer))
+}
+
+// TestAnAccountOfNobodyStartsAnew: who takes over an account that has no role left
+// finds no password, session or link of those before.
+func TestAnAccountOfNobodyStartsAnew(t *testing.T) {
+	r := newRig(t)
+	ann, otto := r.add("ann", RoleAdmin), r.add("otto", RoleOperator)
+	must[string](t)(r.CreateLink(r.ctx, as(ann), otto.ID, MaxLink))
+	must[Operator](t)(r.RemoveRole(r.ctx, as(ann), otto.ID, tenant))
+	eve := must[Operator](t)(r.Create(r.ctx, root, New{Name: "eve", Tenant: "acme", Role: RoleAdmin}))
+	taken := must[Operator](t)(r.SetRole(r.ctx, as(eve), otto.ID, "acme", RoleAdmin))
+	if taken.HasPassword || taken.Epoch <= otto.Epoch {
+		t.Errorf("it keeps its password (%v) and sessions (epoch %d, was %d)", taken.HasPassword, taken.Epoch, otto.Epoch)
+	}
+}
+
 // Nobody changes rights who is not an admin wherever that takes effect.
 func TestWhoMayChangeRights(t *testing.T) {
 	r := newRig(t)
