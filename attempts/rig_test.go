@@ -21,7 +21,9 @@ import (
 	"executor/attempts"
 	"executor/commands"
 	"executor/internal/audit"
+	"executor/internal/bodyfiles"
 	"executor/internal/egress"
+	"executor/internal/seal"
 	"executor/internal/testkit"
 	"executor/upstreams"
 )
@@ -36,12 +38,12 @@ type wireLog struct {
 }
 
 type seenRequest struct {
-	Method, Path, Key, Authorization, Body string
+	Method, Path, Key, Authorization, ContentType, Body string
 }
 
 func (l *wireLog) add(r *http.Request) seenRequest {
 	body, _ := io.ReadAll(r.Body)
-	s := seenRequest{r.Method, r.URL.RequestURI(), r.Header.Get("Idempotency-Key"), r.Header.Get("Authorization"), string(body)}
+	s := seenRequest{r.Method, r.URL.RequestURI(), r.Header.Get("Idempotency-Key"), r.Header.Get("Authorization"), r.Header.Get("Content-Type"), string(body)}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.requests = append(l.requests, s)
@@ -117,6 +119,22 @@ operations:
       retention: 24h
     result: {reference: json.id}
     rejection: {code: json.code, message: json.message}
+  upload:
+    method: PUT
+    path: /files
+    body: raw
+    idempotency:
+      kind: keyed
+      key: {in: header, name: Idempotency-Key}
+      retention: 24h
+  form:
+    method: POST
+    path: /forms
+    body: multipart
+    idempotency:
+      kind: keyed
+      key: {in: body, name: /request_id}
+      retention: 24h
   charge:
     method: POST
     path: /charges
@@ -140,6 +158,7 @@ type process struct {
 	commands *commands.Store
 	ups      *upstreams.Store
 	engine   *attempts.Engine
+	instance string
 }
 
 type options struct {
@@ -151,6 +170,7 @@ type options struct {
 	getenv      func(string) string // where secrets are; nil for the environment
 	resolver    attempts.Resolver   // nil for the machine's
 	begun, seen func(uuid.UUID)     // faults
+	files       string              // root of the files of bodies
 	log         io.Writer           // nil for none
 }
 
@@ -169,21 +189,22 @@ func startProcess(t testing.TB, pool *pgxpool.Pool, o options) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmds := commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Deployment: o.expected, Log: log})
+	cmds := commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Deployment: o.expected, Box: testBox(t), Files: bodyfiles.New(o.files), Log: log})
 	p := &process{pool: pool, commands: cmds, ups: ups}
 	if o.idle {
 		t.Cleanup(cmds.Close)
 		return p
 	}
+	p.instance = "test-" + uuid.NewString()
 	guard := egress.NewGuard(egress.GuardConfig{})
 	if o.getenv == nil {
 		o.getenv = os.Getenv
 	}
 	p.engine, err = attempts.NewEngine(attempts.EngineConfig{
-		Pool: pool, Commands: cmds, Upstreams: ups,
+		Pool: pool, Commands: cmds, Upstreams: ups, Files: bodyfiles.New(o.files),
 		Sender:  attempts.NewSender(attempts.SenderConfig{Guard: guard, Resolver: o.resolver}),
 		Secrets: egress.NewSecrets(o.getenv, ""), Tokens: egress.NewTokens(egress.TokensConfig{Guard: guard}),
-		Instance: "test-" + uuid.NewString(), Expected: o.expected, LeaseTTL: o.leaseTTL, Drain: o.drain, Log: log,
+		Instance: p.instance, Expected: o.expected, LeaseTTL: o.leaseTTL, Drain: o.drain, Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -198,6 +219,15 @@ func startProcess(t testing.TB, pool *pgxpool.Pool, o options) *process {
 		cmds.Close()
 	})
 	return p
+}
+
+func testBox(t testing.TB) *seal.Box {
+	t.Helper()
+	box, err := seal.New([]byte("0123456789abcdef0123456789abcdef"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
 }
 
 func (p *process) stop() {
