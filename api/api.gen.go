@@ -32,6 +32,20 @@ const (
 	AuditProblemKindReplaced   AuditProblemKind = "replaced"
 )
 
+// Defines values for BatchItemBodyKind.
+const (
+	BatchItemBodyKindLessThanNil BatchItemBodyKind = "<nil>"
+	BatchItemBodyKindOneShot     BatchItemBodyKind = "one_shot"
+	BatchItemBodyKindReplayable  BatchItemBodyKind = "replayable"
+)
+
+// Defines values for BodyKind.
+const (
+	BodyKindOneShot    BodyKind = "one_shot"
+	BodyKindReopenable BodyKind = "reopenable"
+	BodyKindReplayable BodyKind = "replayable"
+)
+
 // Defines values for Boundary.
 const (
 	BoundaryCrossed         Boundary = "crossed"
@@ -188,6 +202,12 @@ const (
 	OutcomeStateUnresolved OutcomeState = "unresolved"
 )
 
+// Defines values for PartBodyKind.
+const (
+	PartBodyKindOneShot    PartBodyKind = "one_shot"
+	PartBodyKindReplayable PartBodyKind = "replayable"
+)
+
 // Defines values for PreviewDryRun.
 const (
 	PreviewDryRunTrue PreviewDryRun = true
@@ -330,6 +350,13 @@ const (
 	StateRejected   State = "rejected"
 	StateSuccess    State = "success"
 	StateUnresolved State = "unresolved"
+)
+
+// Defines values for SubmissionFieldsBodyKind.
+const (
+	SubmissionFieldsBodyKindLessThanNil SubmissionFieldsBodyKind = "<nil>"
+	SubmissionFieldsBodyKindOneShot     SubmissionFieldsBodyKind = "one_shot"
+	SubmissionFieldsBodyKindReplayable  SubmissionFieldsBodyKind = "replayable"
 )
 
 // Defines values for WaitingFor.
@@ -583,12 +610,18 @@ type Batch struct {
 
 // BatchItem defines model for BatchItem.
 type BatchItem struct {
-	// Body Any JSON, sent byte for byte as it stands here. Excludes `body_base64`.
+	// Body Any JSON, sent byte for byte as it stands here. One of `body`, `body_base64`, `body_ref` and `parts` at most.
 	Body interface{} `json:"body,omitempty"`
 
 	// BodyBase64 Raw bytes (standard base64, padded), sent with `content_type`.
-	BodyBase64  *[]byte `json:"body_base64,omitempty"`
-	ContentType *string `json:"content_type,omitempty"`
+	BodyBase64 *[]byte `json:"body_base64,omitempty"`
+
+	// BodyKind With `one_shot` the body stays in the memory of the process that accepts it and is sent once at most. If that process ends before, the command ends `cancelled` as `never_sent`. 503 where the process cannot hold it.
+	BodyKind *BatchItemBodyKind `json:"body_kind,omitempty"`
+
+	// BodyRef A file that is the body, for operations whose `body` is raw. It is not stored with the command but opened at each attempt.
+	BodyRef     *BodyFile `json:"body_ref,omitempty"`
+	ContentType *string   `json:"content_type,omitempty"`
 
 	// Deadline No attempt starts after it. Excludes `timeout`.
 	Deadline *time.Time         `json:"deadline,omitempty"`
@@ -602,13 +635,19 @@ type BatchItem struct {
 	NotBefore *time.Time `json:"not_before,omitempty"`
 	Operation string     `json:"operation"`
 	Params    *Texts     `json:"params,omitempty"`
-	Priority  *Priority  `json:"priority,omitempty"`
-	Query     *Texts     `json:"query,omitempty"`
+
+	// Parts The parts of the body, in order, for operations whose `body` is multipart.
+	Parts    *[]Part   `json:"parts,omitempty"`
+	Priority *Priority `json:"priority,omitempty"`
+	Query    *Texts    `json:"query,omitempty"`
 
 	// Timeout A duration from the later of now and `not_before` to the deadline. The profile's `deadline` if left out.
 	Timeout  *string `json:"timeout,omitempty"`
 	Upstream string  `json:"upstream"`
 }
+
+// BatchItemBodyKind With `one_shot` the body stays in the memory of the process that accepts it and is sent once at most. If that process ends before, the command ends `cancelled` as `never_sent`. 503 where the process cannot hold it.
+type BatchItemBodyKind string
 
 // BatchResult Holds `command` if `status` is 202 (accepted) or 200 (a repeat), else `problem`.
 type BatchResult struct {
@@ -626,6 +665,19 @@ type BatchResult struct {
 type BatchResults struct {
 	Results []BatchResult `json:"results"`
 }
+
+// BodyFile A file below the tenant's folder under EXECUTOR_BODY_DIR. One that has another size or other bytes is never sent.
+type BodyFile struct {
+	// Path Relative, with slashes, without . and .. in it.
+	Path   string `json:"path"`
+	Sha256 string `json:"sha256"`
+
+	// Size Bytes.
+	Size int `json:"size"`
+}
+
+// BodyKind How the body can be sent again: from stored bytes, from files that are compared at each opening, or not at all.
+type BodyKind string
 
 // Boundary Could the side effect have happened?
 type Boundary string
@@ -729,6 +781,9 @@ type CancelResult string
 
 // CancelledCommand defines model for CancelledCommand.
 type CancelledCommand struct {
+	// BodyKind How the body can be sent again: from stored bytes, from files that are compared at each opening, or not at all.
+	BodyKind BodyKind `json:"body_kind"`
+
 	// Cancel cancelled: nothing crossed, it ended in this request. requested: an attempt is on the wire and its
 	// evidence decides. too_late: it was over before. in_doubt: something possibly crossed; no further attempt.
 	Cancel          CancelResult   `json:"cancel"`
@@ -769,6 +824,8 @@ type CheckView struct {
 
 // Command defines model for Command.
 type Command struct {
+	// BodyKind How the body can be sent again: from stored bytes, from files that are compared at each opening, or not at all.
+	BodyKind        BodyKind       `json:"body_kind"`
 	CancelRequested bool           `json:"cancel_requested"`
 	CreatedAt       time.Time      `json:"created_at"`
 	Deadline        time.Time      `json:"deadline"`
@@ -1357,6 +1414,30 @@ type OutcomeNextAction string
 // OutcomeState defines model for Outcome.State.
 type OutcomeState string
 
+// Part One part of a multipart body (RFC 7578). Its content is one of `value`, `body`, `body_base64` and `body_ref`.
+type Part struct {
+	// Body Any JSON, sent byte for byte as it stands here.
+	Body       interface{} `json:"body,omitempty"`
+	BodyBase64 *[]byte     `json:"body_base64,omitempty"`
+
+	// BodyKind The weakest part decides for the whole body.
+	BodyKind *PartBodyKind `json:"body_kind,omitempty"`
+
+	// BodyRef A file below the tenant's folder under EXECUTOR_BODY_DIR. One that has another size or other bytes is never sent.
+	BodyRef *BodyFile `json:"body_ref,omitempty"`
+
+	// ContentType Left out: application/json with `body`, else none is sent.
+	ContentType *string `json:"content_type,omitempty"`
+	Filename    *string `json:"filename,omitempty"`
+	Name        string  `json:"name"`
+
+	// Value Text.
+	Value *string `json:"value,omitempty"`
+}
+
+// PartBodyKind The weakest part decides for the whole body.
+type PartBodyKind string
+
 // Pause defines model for Pause.
 type Pause struct {
 	At     time.Time `json:"at"`
@@ -1374,11 +1455,24 @@ type Preview struct {
 	OperationIdentity *Identity `json:"operation_identity"`
 	ProfileVersion    int       `json:"profile_version"`
 	Request           struct {
-		Body        json.RawMessage `json:"body,omitempty"`
-		BodyBase64  *string         `json:"body_base64,omitempty"`
-		BodyBytes   int             `json:"body_bytes"`
-		BodyText    *string         `json:"body_text,omitempty"`
-		ContentType *string         `json:"content_type,omitempty"`
+		Body       json.RawMessage `json:"body,omitempty"`
+		BodyBase64 *string         `json:"body_base64,omitempty"`
+
+		// BodyBytes Of the whole body, its files included.
+		BodyBytes int `json:"body_bytes"`
+
+		// BodyFiles The files that are sent within the body, each with its place among the bytes shown.
+		BodyFiles *[]struct {
+			At     int    `json:"at"`
+			Path   string `json:"path"`
+			Sha256 string `json:"sha256"`
+			Size   int    `json:"size"`
+		} `json:"body_files,omitempty"`
+
+		// BodyKind How the body can be sent again: from stored bytes, from files that are compared at each opening, or not at all.
+		BodyKind    BodyKind `json:"body_kind"`
+		BodyText    *string  `json:"body_text,omitempty"`
+		ContentType *string  `json:"content_type,omitempty"`
 
 		// Headers In the order sent.
 		Headers RequestHeaders `json:"headers"`
@@ -1775,12 +1869,18 @@ type Submission = SubmissionFields
 
 // SubmissionFields defines model for SubmissionFields.
 type SubmissionFields struct {
-	// Body Any JSON, sent byte for byte as it stands here. Excludes `body_base64`.
+	// Body Any JSON, sent byte for byte as it stands here. One of `body`, `body_base64`, `body_ref` and `parts` at most.
 	Body interface{} `json:"body,omitempty"`
 
 	// BodyBase64 Raw bytes (standard base64, padded), sent with `content_type`.
-	BodyBase64  *[]byte `json:"body_base64,omitempty"`
-	ContentType *string `json:"content_type,omitempty"`
+	BodyBase64 *[]byte `json:"body_base64,omitempty"`
+
+	// BodyKind With `one_shot` the body stays in the memory of the process that accepts it and is sent once at most. If that process ends before, the command ends `cancelled` as `never_sent`. 503 where the process cannot hold it.
+	BodyKind *SubmissionFieldsBodyKind `json:"body_kind,omitempty"`
+
+	// BodyRef A file that is the body, for operations whose `body` is raw. It is not stored with the command but opened at each attempt.
+	BodyRef     *BodyFile `json:"body_ref,omitempty"`
+	ContentType *string   `json:"content_type,omitempty"`
 
 	// Deadline No attempt starts after it. Excludes `timeout`.
 	Deadline *time.Time         `json:"deadline,omitempty"`
@@ -1791,13 +1891,19 @@ type SubmissionFields struct {
 	NotBefore *time.Time `json:"not_before,omitempty"`
 	Operation string     `json:"operation"`
 	Params    *Texts     `json:"params,omitempty"`
-	Priority  *Priority  `json:"priority,omitempty"`
-	Query     *Texts     `json:"query,omitempty"`
+
+	// Parts The parts of the body, in order, for operations whose `body` is multipart.
+	Parts    *[]Part   `json:"parts,omitempty"`
+	Priority *Priority `json:"priority,omitempty"`
+	Query    *Texts    `json:"query,omitempty"`
 
 	// Timeout A duration from the later of now and `not_before` to the deadline. The profile's `deadline` if left out.
 	Timeout  *string `json:"timeout,omitempty"`
 	Upstream string  `json:"upstream"`
 }
+
+// SubmissionFieldsBodyKind With `one_shot` the body stays in the memory of the process that accepts it and is sent once at most. If that process ends before, the command ends `cancelled` as `never_sent`. 503 where the process cannot hold it.
+type SubmissionFieldsBodyKind string
 
 // Texts Strings. Numbers and booleans are taken literally as text.
 type Texts map[string]any

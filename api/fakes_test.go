@@ -186,7 +186,7 @@ var (
 func pendingCommand(sub commands.Submission) commands.Command {
 	next := someTime
 	return commands.Command{
-		ID: someID, Tenant: sub.Tenant, Key: sub.Key, Upstream: sub.Upstream, Operation: sub.Operation, ProfileVersion: 3,
+		ID: someID, Tenant: sub.Tenant, Key: sub.Key, Upstream: sub.Upstream, Operation: sub.Operation, ProfileVersion: 3, BodyKind: outcome.BodyReplayable,
 		State: outcome.StatePending, Version: 1, Priority: commands.PriorityNormal, CreatedAt: someTime, Deadline: someTime.Add(time.Hour),
 		NextAttemptAt: &next, Metadata: sub.Metadata, Record: commands.Record{Record: outcome.Record{Boundary: outcome.BoundaryNotCrossed}},
 	}

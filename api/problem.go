@@ -87,6 +87,9 @@ func problemFor(err error) *failure {
 		return &failure{code: ProblemCodeConflict, detail: "The command changed meanwhile. Read it again and repeat the request."}
 	case errors.Is(err, attempts.ErrOtherDeployment), errors.Is(err, attempts.ErrNoDeployment):
 		return &failure{code: ProblemCodeConflict, detail: sentence(err.Error())}
+	case errors.Is(err, commands.ErrCannotHold):
+		return &failure{code: ProblemCodeUnavailable, headers: map[string]string{"Retry-After": "1"},
+			detail: "This process cannot hold the body of a one-shot command: it sends nothing, or holds too many already. Nothing was accepted; repeat the request."}
 	case errors.Is(err, commands.ErrUnavailable), errors.Is(err, context.Canceled), databaseAway(err):
 		return &failure{code: ProblemCodeUnavailable, headers: map[string]string{"Retry-After": "1"},
 			detail: "The database did not answer. Repeat the request; a submit with the same key is safe."}

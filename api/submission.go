@@ -123,9 +123,7 @@ func (d *submissionReader) read() error {
 			d.fields.add(base+"/"+name, "required", "The field %s is required.", name)
 		}
 	}
-	if d.sub.HasBody && d.hasBase64 {
-		d.fields.add(base+"/body_base64", "exclusive", "Give body or body_base64, not both.")
-	}
+	d.oneBody(base)
 	d.sub.HasBody = d.sub.HasBody || d.hasBase64
 	if d.sub.Deadline != nil && d.hasTimeout {
 		d.fields.add(base+"/timeout", "exclusive", "Give deadline or timeout, not both.")
@@ -136,7 +134,7 @@ func (d *submissionReader) read() error {
 // null reads a null: a known member is left out by it.
 func (d *submissionReader) null(name []byte) error {
 	switch string(name) {
-	case "params", "query", "headers", "body", "body_base64", "content_type", "deadline", "timeout", "not_before", "priority", "metadata":
+	case "params", "query", "headers", "body", "body_base64", "body_ref", "parts", "body_kind", "content_type", "deadline", "timeout", "not_before", "priority", "metadata":
 		return d.r.skip()
 	}
 	return d.fields.unknown(d.r, name)
@@ -168,9 +166,15 @@ func (d *submissionReader) member(name []byte) (err error) {
 			sub.Body = raw
 		}
 	case "body_base64":
-		err = d.base64()
+		sub.Body, d.hasBase64, err = d.base64(sub.Body)
+	case "body_ref":
+		sub.BodyFile, err = d.file()
+	case "parts":
+		err = d.parts()
+	case "body_kind":
+		err = d.bodyKind()
 	case "content_type":
-		err = d.contentType()
+		sub.ContentType, err = d.contentType()
 	case "deadline":
 		sub.Deadline, err = d.moment()
 	case "timeout":
@@ -245,28 +249,27 @@ func (d *submissionReader) textName(name []byte, max int) bool {
 	return len(d.fields.list) == before
 }
 
-func (d *submissionReader) base64() error {
+// base64 reads bytes; what is wrong leaves those from before.
+func (d *submissionReader) base64(before []byte) (body []byte, ok bool, err error) {
 	value, ok, err := textField(d.r, d.fields, maxText*16)
 	if err != nil || !ok {
-		return err
+		return before, false, err
 	}
-	body, err := base64.StdEncoding.Strict().DecodeString(value)
+	body, err = base64.StdEncoding.Strict().DecodeString(value)
 	if err != nil {
 		d.fields.add(d.r.pointer(), "format", "This field is standard base64 with padding.")
-		return nil
+		return before, false, nil
 	}
-	d.sub.Body, d.hasBase64 = body, true
-	return nil
+	return body, true, nil
 }
 
-func (d *submissionReader) contentType() error {
+func (d *submissionReader) contentType() (string, error) {
 	value, ok, err := textField(d.r, d.fields, maxContentType)
 	if ok && !printable(value) {
 		d.fields.add(d.r.pointer(), "format", "A content type is a media type such as text/plain.")
-		return err
+		return "", err
 	}
-	d.sub.ContentType = value
-	return err
+	return value, err
 }
 
 // moment reads a time.

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"executor/commands"
+	"executor/internal/bodyfiles"
+	"executor/upstreams"
 )
 
 func TestDecodeSubmission(t *testing.T) {
@@ -58,6 +60,38 @@ func TestDecodeSubmission(t *testing.T) {
 	}
 }
 
+const digest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+// TestDecodeBodies: references and parts come as they were written; one one-shot
+// part makes the whole body so.
+func TestDecodeBodies(t *testing.T) {
+	decode := func(members string) commands.Submission {
+		t.Helper()
+		sub, err := decodeSubmission([]byte(`{"upstream":"u","operation":"o",` + members + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sub
+	}
+	file := &bodyfiles.File{Path: "a/b.pdf", Size: 7, SHA256: digest}
+	reference := `{"path":"a/b.pdf","size":7,"sha256":"` + digest + `"}`
+	if got := decode(`"body_ref":` + reference + `,"parts":null,"body_kind":null`); got.HasBody || got.OneShot || *got.BodyFile != *file {
+		t.Errorf("%+v", got)
+	}
+	if got := decode(`"body":{"a":1},"body_kind":"one_shot"`); !got.OneShot || string(got.Body) != `{"a":1}` {
+		t.Errorf("%+v", got)
+	}
+	got := decode(`"parts":[{"name":"a","value":"é","filename":"f"},{"content_type":"text/json","body":{"n": 1e400},"name":"b"},
+		{"name":"c","body":[]},{"name":"d","body_base64":"AP8=","body_kind":"one_shot"},{"name":"e","body_ref":` + reference + `}]`)
+	want := []upstreams.Part{
+		{Name: "a", Filename: "f", Body: []byte("é")}, {Name: "b", ContentType: "text/json", Body: []byte(`{"n": 1e400}`)},
+		{Name: "c", ContentType: "application/json", Body: []byte(`[]`)}, {Name: "d", Body: []byte{0, 0xff}}, {Name: "e", File: file},
+	}
+	if diff := cmp.Diff(want, got.Parts); diff != "" || !got.OneShot {
+		t.Errorf("one shot %v, parts %s", got.OneShot, diff)
+	}
+}
+
 func TestDecodeSubmissionComplains(t *testing.T) {
 	with := func(member string) string { return `{"upstream":"u","operation":"o",` + member + `}` }
 	labels := func(n int, name, value string) string {
@@ -78,8 +112,25 @@ func TestDecodeSubmissionComplains(t *testing.T) {
 		{`{"upstream":"a\u0000","operation":"o"}`, "/upstream", "nul_character"},
 		{`{"upstream":"u","operation":"\ud800"}`, "/operation", "lone_surrogate"},
 		{`{"Upstream":"u","upstream":"u","operation":"o"}`, "/Upstream", "unknown_field"},
-		{with(`"body_ref":"x"`), "/body_ref", "unknown_field"},
-		{with(`"body_ref":null`), "/body_ref", "unknown_field"},
+		{with(`"body_ref":"x"`), "/body_ref", "type"},
+		{with(`"body_ref":{}`), "/body_ref", "invalid"},
+		{with(`"body_ref":{"path":"../x","size":1,"sha256":"` + digest + `"}`), "/body_ref", "invalid"},
+		{with(`"body_ref":{"path":"x","size":1.5,"sha256":"` + digest + `"}`), "/body_ref/size", "format"},
+		{with(`"body_ref":{"path":"x","size":"1","sha256":"` + digest + `"}`), "/body_ref/size", "type"},
+		{with(`"body_ref":{"path":"x","size":1,"sha256":"` + digest + `","tenant":"other"}`), "/body_ref/tenant", "unknown_field"},
+		{with(`"body":1,"body_ref":{"path":"x","size":1,"sha256":"` + digest + `"}`), "/body_ref", "exclusive"},
+		{with(`"body":1,"parts":[{"name":"a","value":"1"}]`), "/parts", "exclusive"},
+		{with(`"parts":{}`), "/parts", "type"},
+		{with(`"parts":[]`), "/parts", "too_few"},
+		{with(`"parts":[1]`), "/parts/0", "type"},
+		{with(`"parts":[{"name":"a"}]`), "/parts/0", "exclusive"},
+		{with(`"parts":[{"name":"a","value":"1","body":1}]`), "/parts/0", "exclusive"},
+		{with(`"parts":[{"name":"a","value":1}]`), "/parts/0/value", "type"},
+		{with(`"parts":[{"name":"a","value":"1","size":1}]`), "/parts/0/size", "unknown_field"},
+		{with(`"parts":[{"name":"a","body_kind":"x","value":"1"}]`), "/parts/0/body_kind", "unknown_value"},
+		{with(`"parts":[{"name":"a","body_ref":{"path":"/x","size":1,"sha256":"` + digest + `"}}]`), "/parts/0/body_ref", "invalid"},
+		{with(`"body":1,"body_kind":"reopenable"`), "/body_kind", "unknown_value"},
+		{with(`"body":1,"body_kind":true`), "/body_kind", "type"},
 		{with(`"idempotency_key":"k"`), "/idempotency_key", "unknown_field"},
 		{with(`"params":[]`), "/params", "type"},
 		{with(`"params":{"a":null}`), "/params/a", "type"},

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"executor/commands"
+	"executor/outcome"
 	"executor/upstreams"
 )
 
@@ -99,7 +100,7 @@ func TestDryRun(t *testing.T) {
 	done := doneCommand(`{}`)
 	preview := commands.Preview{
 		Method: "POST", URL: "https://ledger.example/v2/accounts/a1/payments", Headers: []upstreams.Header{{Name: "Idempotency-Key", Value: "k1"}},
-		Body: []byte(`{ "amount" : 1.50 }`), ContentType: "application/json", Deadline: someTime, ProfileVersion: 3,
+		Body: []byte(`{ "amount" : 1.50 }`), ContentType: "application/json", BodyKind: outcome.BodyReplayable, Deadline: someTime, ProfileVersion: 3,
 		Identity: upstreams.Identity{In: "header", Name: "Idempotency-Key", Key: "k1"}, Existing: &done,
 	}
 	g.commands.dryRun = func(context.Context, commands.Submission) (commands.Preview, error) { return preview, nil }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"executor/commands"
+	"executor/internal/bodyfiles"
 	"executor/upstreams"
 )
 
@@ -41,6 +42,7 @@ func writeCommandMembers(w *jsonWriter, c commands.Command) {
 	w.text("upstream", c.Upstream)
 	w.text("operation", c.Operation)
 	w.integer("profile_version", int64(c.ProfileVersion))
+	w.text("body_kind", string(c.BodyKind))
 	w.text("priority", string(c.Priority))
 	w.time("created_at", c.CreatedAt)
 	w.time("deadline", c.Deadline)
@@ -164,7 +166,11 @@ func writePreview(w *jsonWriter, p commands.Preview) {
 			w.text("content_type", p.ContentType)
 		}
 		w.body(p.Body)
-		w.integer("body_bytes", int64(len(p.Body)))
+		w.integer("body_bytes", int64(len(p.Body))+fileBytes(p.Files))
+		w.text("body_kind", string(p.BodyKind))
+		if len(p.Files) > 0 {
+			w.array("body_files", len(p.Files), func(i int) { writeFile(w, p.Files[i]) })
+		}
 	})
 	w.time("deadline", p.Deadline)
 	w.integer("profile_version", int64(p.ProfileVersion))
@@ -176,6 +182,22 @@ func writePreview(w *jsonWriter, p commands.Preview) {
 		writeCommand(w, *p.Existing)
 	}
 	w.end('}')
+}
+
+func writeFile(w *jsonWriter, f bodyfiles.Placed) {
+	w.begin('{')
+	w.integer("at", f.At)
+	w.text("path", f.Path)
+	w.integer("size", f.Size)
+	w.text("sha256", f.SHA256)
+	w.end('}')
+}
+
+func fileBytes(files []bodyfiles.Placed) (n int64) {
+	for _, f := range files {
+		n += f.Size
+	}
+	return n
 }
 
 func writeEvent(w *jsonWriter, e commands.Event) {

@@ -85,6 +85,7 @@ type commandDocument struct {
 	Upstream        string            `json:"upstream"`
 	Operation       string            `json:"operation"`
 	ProfileVersion  int               `json:"profile_version"`
+	BodyKind        BodyKind          `json:"body_kind"`
 	Priority        Priority          `json:"priority"`
 	CreatedAt       time.Time         `json:"created_at"`
 	Deadline        time.Time         `json:"deadline"`

@@ -42,3 +42,12 @@ const (
 	CancelTooLate   CancelResult = "too_late"  // it was over before
 	CancelInDoubt   CancelResult = "in_doubt"  // it may have been done; there is no further attempt
 )
+
+// BodyKind says how the body of a command can be sent again.
+type BodyKind string
+
+const (
+	BodyReplayable BodyKind = "replayable" // from stored bytes
+	BodyReopenable BodyKind = "reopenable" // from files that are compared at each opening
+	BodyOneShot    BodyKind = "one_shot"   // not at all: it is in memory only
+)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -24,9 +25,17 @@ type Submission struct {
 	Query     map[string]string
 	Headers   map[string]string
 	// Body is JSON and goes to the upstream byte for byte. Other bodies are
-	// BodyBytes with their ContentType; one of the two at most.
-	Body        json.RawMessage
-	BodyBytes   []byte
+	// BodyBytes with their ContentType, BodyFile or Parts; one of the four at most.
+	Body      json.RawMessage
+	BodyBytes []byte
+	// BodyFile is a file of the service, below the tenant's folder, for operations
+	// with a raw body. It is not stored with the command but opened at each attempt.
+	BodyFile *BodyFile
+	// Parts make a multipart body (RFC 7578), for operations that have one.
+	Parts []Part
+	// OneShot keeps the body in the memory of the process that accepts it. It is sent
+	// once at most; should that process end before, the command ends cancelled.
+	OneShot     bool
 	ContentType string
 	// Deadline or Timeout, one at most, end the attempts; the profile has a default.
 	Deadline  time.Time
@@ -37,6 +46,27 @@ type Submission struct {
 	// Wait lets a single submit wait for a final state, in whole seconds and up to
 	// the service's limit of 30. See also Client.Run.
 	Wait time.Duration
+}
+
+// BodyFile refers to a file of the service. One that has another size or other
+// bytes is never sent.
+type BodyFile struct {
+	Path   string `json:"path"`   // relative, with slashes
+	Size   int64  `json:"size"`   // bytes
+	SHA256 string `json:"sha256"` // 64 lower-case hex digits
+}
+
+// Part is one part of a multipart body. Its content is one of Value, JSON, Bytes and
+// File.
+type Part struct {
+	Name        string
+	Filename    string
+	ContentType string
+	Value       string          // text, also where all four are empty
+	JSON        json.RawMessage // sent byte for byte
+	Bytes       []byte
+	File        *BodyFile
+	OneShot     bool // makes the whole body so
 }
 
 // Accepted is a command that exists for good.
@@ -114,7 +144,16 @@ type PreviewRequest struct {
 	URL         string
 	Headers     []Header // in order
 	ContentType string
-	Body        []byte
+	Body        []byte // without the files
+	BodyBytes   int64  // of the whole body, with them
+	BodyKind    BodyKind
+	BodyFiles   []PlacedFile
+}
+
+// PlacedFile is a file that is sent after so many bytes of the body shown.
+type PlacedFile struct {
+	At int64 `json:"at"`
+	BodyFile
 }
 
 // Header is one line of a request.
@@ -135,7 +174,7 @@ func (c *Client) DryRun(ctx context.Context, s Submission) (Preview, error) {
 	r.query = url.Values{"dry_run": {"true"}}
 	d, res, err := read[previewDocument](ctx, c, r)
 	return Preview{
-		PreviewRequest{d.Request.Method, d.Request.URL, d.Request.Headers, d.Request.ContentType, d.Request.payload.bytes()},
+		PreviewRequest{d.Request.Method, d.Request.URL, d.Request.Headers, d.Request.ContentType, d.Request.payload.bytes(), d.Request.BodyBytes, d.Request.BodyKind, d.Request.BodyFiles},
 		d.Deadline, d.ProfileVersion, d.Identity, d.Existing, res.body,
 	}, err
 }
@@ -147,6 +186,9 @@ type previewDocument struct {
 		Headers     []Header `json:"headers"`
 		ContentType string   `json:"content_type"`
 		payload
+		BodyBytes int64        `json:"body_bytes"`
+		BodyKind  BodyKind     `json:"body_kind"`
+		BodyFiles []PlacedFile `json:"body_files"`
 	} `json:"request"`
 	Deadline       time.Time `json:"deadline"`
 	ProfileVersion int       `json:"profile_version"`
@@ -251,21 +293,91 @@ func (s Submission) call() (call, error) {
 // document is the submission on the wire. The body stands in it byte for byte,
 // which json.Marshal would not leave it.
 func (s Submission) document(key string) ([]byte, error) {
-	if s.Body != nil && s.BodyBytes != nil {
-		return nil, &Invalid{"Body", "a submission has Body or BodyBytes, not both"}
+	if s.bodies() > 1 {
+		return nil, &Invalid{"Body", "a submission has one of Body, BodyBytes, BodyFile and Parts"}
 	}
 	if s.Body != nil && !json.Valid(s.Body) {
 		return nil, &Invalid{"Body", "the field Body is not JSON; send it as BodyBytes with its ContentType"}
 	}
 	envelope, err := json.Marshal(submissionDocument{
 		Key: key, Upstream: s.Upstream, Operation: s.Operation, Params: s.Params, Query: s.Query, Headers: s.Headers,
-		BodyBase64: s.base64(), ContentType: s.ContentType, Deadline: moment(s.Deadline), Timeout: span(s.Timeout), NotBefore: moment(s.NotBefore),
+		BodyBase64: s.base64(), BodyRef: s.BodyFile, BodyKind: kindOf(s.OneShot), ContentType: s.ContentType, Deadline: moment(s.Deadline), Timeout: span(s.Timeout), NotBefore: moment(s.NotBefore),
 		Priority: s.Priority, Metadata: s.Metadata,
 	})
-	if err != nil || s.Body == nil {
-		return envelope, err
+	switch {
+	case err != nil:
+		return nil, err
+	case s.Body != nil:
+		return withMember(envelope, "body", s.Body), nil
+	case s.Parts != nil:
+		parts, err := partsDocument(s.Parts)
+		return withMember(envelope, "parts", parts), err
+	default:
+		return envelope, nil
 	}
-	return bytes.Join([][]byte{[]byte(`{"body":`), s.Body, []byte(`,`), envelope[1:]}, nil), nil
+}
+
+// withMember puts a member in front of an object's others, byte for byte.
+func withMember(object []byte, name string, value []byte) []byte {
+	return bytes.Join([][]byte{[]byte(`{"` + name + `":`), value, []byte(`,`), object[1:]}, nil)
+}
+
+func (s Submission) bodies() (n int) {
+	for _, given := range []bool{s.Body != nil, s.BodyBytes != nil, s.BodyFile != nil, s.Parts != nil} {
+		if given {
+			n++
+		}
+	}
+	return n
+}
+
+func kindOf(oneShot bool) BodyKind {
+	if oneShot {
+		return BodyOneShot
+	}
+	return ""
+}
+
+// partsDocument writes the parts as the service takes them.
+func partsDocument(parts []Part) ([]byte, error) {
+	documents := make([][]byte, len(parts))
+	for i, p := range parts {
+		d := partDocument{Name: p.Name, Filename: p.Filename, ContentType: p.ContentType, BodyRef: p.File, BodyKind: kindOf(p.OneShot)}
+		given := 0
+		for _, content := range []bool{p.Value != "", p.JSON != nil, p.Bytes != nil, p.File != nil} {
+			if content {
+				given++
+			}
+		}
+		switch {
+		case given > 1:
+			return nil, &Invalid{"Parts", fmt.Sprintf("part %d has more than one of Value, JSON, Bytes and File", i)}
+		case p.JSON != nil && !json.Valid(p.JSON):
+			return nil, &Invalid{"Parts", fmt.Sprintf("the JSON of part %d is not JSON", i)}
+		case p.Bytes != nil:
+			d.BodyBase64 = &p.Bytes
+		case p.JSON == nil && p.File == nil:
+			d.Value = &p.Value
+		}
+		var err error
+		if documents[i], err = json.Marshal(d); err != nil {
+			return nil, err
+		}
+		if p.JSON != nil {
+			documents[i] = withMember(documents[i], "body", p.JSON)
+		}
+	}
+	return slices.Concat([]byte{'['}, bytes.Join(documents, []byte{','}), []byte{']'}), nil
+}
+
+type partDocument struct {
+	Name        string    `json:"name"`
+	Filename    string    `json:"filename,omitempty"`
+	ContentType string    `json:"content_type,omitempty"`
+	Value       *string   `json:"value,omitempty"`
+	BodyBase64  *[]byte   `json:"body_base64,omitempty"`
+	BodyRef     *BodyFile `json:"body_ref,omitempty"`
+	BodyKind    BodyKind  `json:"body_kind,omitempty"`
 }
 
 type submissionDocument struct {
@@ -276,6 +388,8 @@ type submissionDocument struct {
 	Query       map[string]string `json:"query,omitempty"`
 	Headers     map[string]string `json:"headers,omitempty"`
 	BodyBase64  *[]byte           `json:"body_base64,omitempty"`
+	BodyRef     *BodyFile         `json:"body_ref,omitempty"`
+	BodyKind    BodyKind          `json:"body_kind,omitempty"`
 	ContentType string            `json:"content_type,omitempty"`
 	Deadline    string            `json:"deadline,omitempty"`
 	Timeout     string            `json:"timeout,omitempty"`
