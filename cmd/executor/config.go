@@ -40,6 +40,7 @@ type Config struct {
 	Listen        string // API, dashboard and health
 	MetricsListen string // Prometheus; "" = no such listener
 	Roles         []string
+	BodyDir       string // with one folder a tenant of files that bodies refer to; "" = none
 	SecretsDir    string // where file: references of profiles point to; "" = none allowed
 	Frozen        bool   // start frozen: accept and read, send nothing
 
@@ -109,6 +110,7 @@ func (c *Config) addServeFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.Listen, "listen", c.Listen, "address of the API, the dashboard and the health calls")
 	flags.StringVar(&c.MetricsListen, "metrics-listen", c.MetricsListen, "address of the Prometheus metrics; empty = none")
 	flags.StringSliceVar(&c.Roles, "roles", c.Roles, "what this process does: "+strings.Join(knownRoles(), ", "))
+	flags.StringVar(&c.BodyDir, "body-dir", c.BodyDir, "folder of the files that bodies refer to, with one folder a tenant in it; none if empty")
 	flags.StringVar(&c.SecretsDir, "secrets-dir", c.SecretsDir, "folder of the secrets that profiles name as file:NAME")
 	c.addEncryptionFlag(flags)
 	flags.StringSliceVar(&c.WebhookAllow, "webhook-allow", nil, "networks that webhooks may go to besides public addresses, over plain http too, for instance 10.0.0.0/8")
@@ -124,7 +126,7 @@ func (c *Config) addServeFlags(flags *pflag.FlagSet) {
 	c.addLogFlags(flags)
 	for name, variable := range map[string]string{
 		"instance": "EXECUTOR_INSTANCE", "listen": "EXECUTOR_LISTEN", "metrics-listen": "EXECUTOR_METRICS_LISTEN",
-		"roles": "EXECUTOR_ROLES", "secrets-dir": "EXECUTOR_SECRETS_DIR", "frozen": "EXECUTOR_FROZEN",
+		"roles": "EXECUTOR_ROLES", "secrets-dir": "EXECUTOR_SECRETS_DIR", "body-dir": "EXECUTOR_BODY_DIR", "frozen": "EXECUTOR_FROZEN",
 		"webhook-allow":   "EXECUTOR_WEBHOOK_ALLOW",
 		"max-connections": "EXECUTOR_MAX_CONNECTIONS", "database-wait": "EXECUTOR_DATABASE_WAIT",
 		"lease-ttl": "EXECUTOR_LEASE_TTL", "drain": "EXECUTOR_DRAIN", "soft-stop": "EXECUTOR_SOFT_STOP",
@@ -198,7 +200,10 @@ func (c Config) checkIdentity(p *problems) {
 		p.check(slices.Contains(knownRoles(), role), "EXECUTOR_ROLES names %q: the roles are %s", role, strings.Join(knownRoles(), ", "))
 	}
 	p.check(c.MaxConnections >= minConnections, "EXECUTOR_MAX_CONNECTIONS is %d: lease, queue and commits need at least %d", c.MaxConnections, minConnections)
-	if err := checkSecretsDir(c.SecretsDir); err != nil {
+	if err := checkFolder("--secrets-dir or EXECUTOR_SECRETS_DIR", c.SecretsDir); err != nil {
+		*p = append(*p, err)
+	}
+	if err := checkFolder("--body-dir or EXECUTOR_BODY_DIR", c.BodyDir); err != nil {
 		*p = append(*p, err)
 	}
 	_, err := c.box()
@@ -236,12 +241,12 @@ func networks(texts []string) ([]netip.Prefix, error) {
 	return list, nil
 }
 
-func checkSecretsDir(dir string) error {
+func checkFolder(setting, dir string) error {
 	if dir == "" {
 		return nil
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fmt.Errorf("--secrets-dir or EXECUTOR_SECRETS_DIR is %q, which is not a folder that can be read: create it or leave the setting out", dir)
+		return fmt.Errorf("%s is %q, which is not a folder that can be read: create it or leave the setting out", setting, dir)
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func (o devOptions) check() error {
 		err := checkAddress(a.address)
 		p.check(err == nil, "%s is %q: %v", a.setting, a.address, err)
 	}
-	return errors.Join(append(p, checkSecretsDir(o.secretsDir))...)
+	return errors.Join(append(p, checkFolder("--secrets-dir or EXECUTOR_SECRETS_DIR", o.secretsDir))...)
 }
 
 // runDev serves until it is told to stop, which is no error.

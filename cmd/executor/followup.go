@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"executor/internal/egress"
+	"executor/internal/seal"
 	"executor/reconcile"
 	"executor/upstreams"
 	"executor/webhooks"
@@ -25,11 +26,7 @@ type followers struct {
 
 // openHooks opens the store that announces outcomes, which the store of commands
 // needs.
-func (p *process) openHooks(pool *pgxpool.Pool, registry *prometheus.Registry) error {
-	box, err := p.config.box()
-	if err != nil {
-		return err
-	}
+func (p *process) openHooks(pool *pgxpool.Pool, box *seal.Box, registry *prometheus.Registry) error {
 	allow, err := networks(p.config.WebhookAllow)
 	if err != nil {
 		return err

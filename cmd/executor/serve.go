@@ -25,6 +25,7 @@ import (
 	"executor/attempts"
 	"executor/commands"
 	"executor/internal/apikeys"
+	"executor/internal/bodyfiles"
 	"executor/internal/egress"
 	"executor/internal/operators"
 	"executor/internal/postgres"
@@ -147,12 +148,17 @@ func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv
 	if err != nil {
 		return err
 	}
-	if err := p.openHooks(pool, registry); err != nil {
+	box, err := p.config.box()
+	if err != nil {
+		return err
+	}
+	if err := p.openHooks(pool, box, registry); err != nil {
 		return err
 	}
 	ups := upstreams.NewStore(pool)
 	p.commands = commands.NewStore(commands.Config{
-		Pool: pool, Upstreams: ups, Jobs: jobs, Announcer: p.hooks, Deployment: p.config.DeploymentID, Log: p.log, Registry: registry,
+		Pool: pool, Upstreams: ups, Jobs: jobs, Announcer: p.hooks, Deployment: p.config.DeploymentID, Box: box,
+		Files: bodyfiles.New(p.config.BodyDir), Log: p.log, Registry: registry,
 	})
 	secrets := egress.NewSecrets(getenv, p.config.SecretsDir)
 	p.openDoubts(pool, ups, secrets, registry)
@@ -182,7 +188,7 @@ func (p *process) wireWorker(pool *pgxpool.Pool, ups *upstreams.Store, registry 
 	p.sender = attempts.NewSender(attempts.SenderConfig{Guard: p.guard, Resolver: p.resolver, Log: p.log})
 	tokens := egress.NewTokens(egress.TokensConfig{Guard: p.guard, Resolver: p.resolver})
 	engine, err := attempts.NewEngine(attempts.EngineConfig{
-		Pool: pool, Commands: p.commands, Upstreams: ups, Sender: p.sender, Secrets: secrets, Tokens: tokens,
+		Pool: pool, Commands: p.commands, Upstreams: ups, Sender: p.sender, Secrets: secrets, Tokens: tokens, Files: bodyfiles.New(p.config.BodyDir),
 		Instance: p.config.Instance, Expected: p.config.DeploymentID, LeaseTTL: p.config.LeaseTTL, Drain: p.config.Drain,
 		River: attempts.RiverConfig{
 			JobTimeout: p.config.JobTimeout, RescueStuckJobsAfter: p.config.RescueAfter, SoftStopTimeout: p.config.SoftStop,

@@ -24,6 +24,8 @@ type submitFlags struct {
 	header              headerPairs
 	metadata            pairs
 	body, bodyFile      string
+	bodyRef, bodyKind   string
+	parts               []string
 	contentType         string
 	timeout             time.Duration
 	deadline, notBefore moment
@@ -45,7 +47,14 @@ A command belongs to its key for good. Submitting the same again under the same 
 safe and gives the command as it is now. Without --key one is made, and shown on stderr
 before anything is sent.
 
-A body that is JSON is sent byte for byte as given. Any other body needs --content-type.`,
+A body that is JSON is sent byte for byte as given. Any other body needs --content-type.
+
+--body-kind one_shot keeps the body in the memory of the process that accepts it: it is
+sent once at most, and the command is cancelled should that process end before.
+--body-ref names a file that the service reads at each attempt, below its folder for
+bodies: PATH;from=FILE takes size and SHA-256 from a copy that is here, or give them as
+PATH;size=BYTES;sha256=HEX. --part builds a multipart body: NAME=TEXT, NAME=@FILE or
+NAME=ref:PATH;from=FILE, each with ;type=TYPE and ;filename=NAME behind it.`,
 		Example: `  executor submit --upstream ledger --operation create_payment --param account=a1 --body '{"amount": 100}' --wait 30s
   executor submit --upstream ledger --operation create_payment --param account=a1 --body @payment.json --key order-42
   executor submit --upstream ledger --operation create_payment --param account=a1 --body - --dry-run < payment.json`,
@@ -69,6 +78,9 @@ func (f *submitFlags) addTo(cmd *cobra.Command) {
 	flags.Var(&f.metadata, "metadata", "a label of your own, to list by; repeatable")
 	flags.StringVar(&f.body, "body", "", "the body; @FILE reads a file, - reads stdin")
 	flags.StringVar(&f.bodyFile, "body-file", "", "a file that holds the body")
+	flags.StringVar(&f.bodyRef, "body-ref", "", "a file of the service that is the body, PATH;from=FILE or PATH;size=BYTES;sha256=HEX")
+	flags.StringArrayVar(&f.parts, "part", nil, "a part of a multipart body, NAME=TEXT, NAME=@FILE or NAME=ref:PATH;from=FILE; repeatable")
+	flags.StringVar(&f.bodyKind, "body-kind", "", "replayable (default) or one_shot")
 	flags.StringVar(&f.contentType, "content-type", "", "what a body is that is not JSON")
 	flags.DurationVar(&f.timeout, "timeout", 0, "time until the deadline, for instance 15m")
 	flags.Var(&f.deadline, "deadline", "no attempt starts after it: a time, or a duration from now")
@@ -121,6 +133,9 @@ func (f *submitFlags) submission(stdin io.Reader) (client.Submission, error) {
 		Key: f.key, Upstream: f.upstream, Operation: f.operation, Params: f.params, Query: f.query, Headers: f.header,
 		ContentType: f.contentType, Deadline: f.deadline.Time, Timeout: f.timeout, NotBefore: f.notBefore.Time,
 		Priority: client.Priority(f.priority), Metadata: f.metadata,
+	}
+	if err := f.referTo(&s); err != nil {
+		return s, err
 	}
 	body, given, err := f.readBody(stdin)
 	if err != nil || !given {
@@ -179,6 +194,9 @@ func (f *submitFlags) preview(cmd *cobra.Command, c *client.Client, s client.Sub
 		fmt.Fprintf(out, "%s: %s\n", h.Name, plain(h.Value))
 	}
 	fmt.Fprintf(out, "\n%s\n", p.Request.Body)
+	for _, file := range p.Request.BodyFiles {
+		cmd.PrintErrf("The file %s (%d bytes) is sent after %d bytes of the body shown.\n", plain(file.Path), file.Size, file.At)
+	}
 	cmd.PrintErrf("Nothing was accepted. Deadline %s, profile version %d. Credentials are added at each attempt.\n", stamp(p.Deadline), p.ProfileVersion)
 	if p.Existing != nil {
 		cmd.PrintErrf("The key already belongs to command %s, which is %s.\n", p.Existing.ID, p.Existing.State)
