@@ -49,6 +49,7 @@ var apart = map[string][]string{
 		"attempts", "commands", "outcome", "reconcile", "upstreams", "webhooks",
 		"internal/apikeys", "internal/audit", "internal/egress", "internal/operators", "internal/seal", "internal/testkit",
 	},
+	"internal/testkit/hostile": {},
 	"internal/testkit/browser": {}, // apart from testkit too: tests without a database use it
 }
 
@@ -58,6 +59,7 @@ var testOnly = map[string][]string{
 	"internal/testkit":         nil,
 	"internal/testkit/browser": nil,
 	"internal/testkit/tenants": nil,
+	"internal/testkit/hostile": nil,
 	"internal/simulator":       {"dev", "demo", "simulator"},
 }
 

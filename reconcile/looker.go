@@ -85,7 +85,7 @@ func (l looker) ask(ctx context.Context, q inquiry) reply {
 }
 
 // prepare makes the request with its credential, and a client for it.
-func (l looker) prepare(ctx context.Context, q inquiry, r *reply) (*http.Request, *http.Client, error) {
+func (l looker) prepare(ctx context.Context, q inquiry, r *reply) (*http.Request, *egress.Client, error) {
 	credential, err := l.access.Credential(ctx, q.profile, q.upstreamID, false)
 	r.credential = credential
 	for _, h := range credential.Headers {
@@ -106,7 +106,7 @@ func (l looker) prepare(ctx context.Context, q inquiry, r *reply) (*http.Request
 	return request, client, err
 }
 
-func (l looker) client(q inquiry) (*http.Client, error) {
+func (l looker) client(q inquiry) (*egress.Client, error) {
 	p, t := q.profile, q.operation.Timeouts
 	config := egress.ClientConfig{
 		Dialer: l.dialer, Allow: p.Egress.Allow, Connect: t.Connect, Handshake: t.TLS, Header: t.ResponseHeader,

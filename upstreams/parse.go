@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -29,7 +30,13 @@ const (
 // Parse reads a profile. file is the name used in messages. The error is a
 // *ParseError with everything that was found wrong. What is allowed but unwise
 // comes as Profile.Warnings.
-func Parse(file string, src []byte) (*Profile, error) {
+func Parse(file string, src []byte) (*Profile, error) { return read(file, src, false) }
+
+// parseStored reads a profile that was accepted already: what has become a mistake
+// since then does not take away the contract of the commands under it.
+func parseStored(file string, src []byte) (*Profile, error) { return read(file, src, true) }
+
+func read(file string, src []byte, stored bool) (*Profile, error) {
 	doc := newDocument(file, src)
 	if !doc.load(src) {
 		return nil, doc.err()
@@ -38,7 +45,7 @@ func Parse(file string, src []byte) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &reader{doc: doc, compiler: expressions}
+	r := &reader{doc: doc, compiler: expressions, stored: stored}
 	p := r.profile(doc.mappingOf(doc.root, "", position{1, 1}))
 	if err := doc.err(); err != nil {
 		return nil, err
@@ -55,6 +62,7 @@ type reader struct {
 	compiler    *compiler
 	expressions int
 	warnings    []Warning
+	stored      bool
 }
 
 var upstreamName = regexp.MustCompile(`^[a-z0-9_-]{1,63}$`)
@@ -114,12 +122,13 @@ func (r *reader) address(m *mapping, name, raw string, e Egress) *url.URL {
 	if !m.has(name) {
 		return nil
 	}
-	a, err := parseAddress(raw)
+	b := bounds{e, r.stored}
+	a, err := parseAddress(raw, b)
 	if err == nil {
-		err = a.checkScheme(e)
+		err = a.checkScheme(b)
 	}
 	if err == nil {
-		err = a.checkReach(e)
+		err = a.checkReach(b)
 	}
 	if bad, ok := err.(*refusal); ok {
 		m.fail(name, bad.message, bad.help)
@@ -150,6 +159,15 @@ func (r *reader) egress(m *mapping) Egress {
 	if metadata := netip.AddrFrom4([4]byte{169, 254, 169, 254}); e.allowed(metadata) {
 		r.warn("egress_metadata", m, "allow", fmt.Sprintf("it lets requests reach %s, where clouds hand out the credentials of this machine", metadata))
 	}
+	for _, i := range m.list("ports") {
+		s, _ := textNode(i.value)
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || n > 65535 || strconv.Itoa(n) != s {
+			i.fail(fmt.Sprintf("%q is not a port", clip(s, 20)), "Write numbers from 1 to 65535, such as ports: [9200].")
+			continue
+		}
+		e.Ports = append(e.Ports, n)
+	}
 	e.Proxy = r.proxy(m, e)
 	m.done()
 	return e
@@ -162,9 +180,10 @@ func (r *reader) proxy(m *mapping, e Egress) string {
 	if raw == "" {
 		return ""
 	}
-	a, err := parseAddress(raw)
+	b := bounds{e, r.stored}
+	a, err := parseAddress(raw, b)
 	if err == nil {
-		err = a.checkReach(e)
+		err = a.checkReach(b)
 	}
 	if err == nil && a.url.Path != "" {
 		err = &refusal{"may not hold a path", "Write scheme, host and port, such as http://proxy.internal:3128."}

@@ -84,6 +84,7 @@ const (
 // Egress is what may be dialled besides public addresses.
 type Egress struct {
 	Allow []netip.Prefix
+	Ports []int  // allowed besides 80, 443 and those from 1024 that belong to no other service
 	Proxy string // http:// or https:// URL of a CONNECT proxy; "" = none
 }
 

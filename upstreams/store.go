@@ -309,7 +309,7 @@ func (s *Store) Profile(ctx context.Context, id int64, version int) (*Profile, e
 	if err != nil {
 		return nil, fmt.Errorf("profile version %d of upstream %d: %w", version, id, err)
 	}
-	p, err := Parse(fmt.Sprintf("upstream %d version %d", id, version), []byte(source))
+	p, err := parseStored(fmt.Sprintf("upstream %d version %d", id, version), []byte(source))
 	if err != nil {
 		err = fmt.Errorf("profile version %d of upstream %d, stored earlier, is not valid any more: %w", version, id, err)
 	}

@@ -6,8 +6,9 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
+
+	"executor/internal/egress"
 )
 
 // address is a URL of a profile, taken apart and checked.
@@ -24,9 +25,10 @@ func (r *refusal) Error() string { return r.message }
 
 // parseAddress reads an absolute http or https URL in its one canonical spelling:
 // lower-case host without a trailing dot, no userinfo, query or fragment, IP
-// addresses in their usual form, port 80, 443 or from 1024. Other spellings are
+// addresses in their usual form, port 80, 443 or from 1024
+// one of no other service. Other spellings are
 // refused and not repaired: they are how one host is passed off as another.
-func parseAddress(raw string) (address, error) {
+func parseAddress(raw string, b bounds) (address, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil || u.Opaque != "" || u.Host == "":
@@ -44,77 +46,49 @@ func parseAddress(raw string) (address, error) {
 	if err := a.checkHost(u.Hostname()); err != nil {
 		return address{}, err
 	}
-	if err := a.checkPort(u.Port(), u.Host); err != nil {
+	if err := a.checkPort(u.Port(), u.Host, b); err != nil {
 		return address{}, err
 	}
 	_, rest, _ := strings.Cut(raw, "://")
 	return a, a.checkPath(rest[strings.Index(rest+"/", "/"):])
 }
 
-var (
-	hostLabel   = regexp.MustCompile(`^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$`)
-	numberLabel = regexp.MustCompile(`^([0-9]+|0x[0-9a-f]*)$`)
-)
-
-func (a *address) checkHost(host string) error {
-	switch {
-	case host != strings.ToLower(host):
-		return &refusal{"the host has to be in lower case", "Write " + strings.ToLower(host) + "."}
-	case strings.HasSuffix(host, "."):
-		return &refusal{"the host may not end in a dot", "Write " + strings.TrimRight(host, ".") + "."}
-	case strings.Contains(host, ":"):
-		return a.checkIPv6(host)
-	}
-	labels := strings.Split(host, ".")
-	if numberLabel.MatchString(labels[len(labels)-1]) {
-		ip, err := netip.ParseAddr(host)
-		if err != nil {
-			return &refusal{fmt.Sprintf("%q is an odd spelling of an IPv4 address", clip(host, 40)), "Write four decimal numbers with dots."}
-		}
-		a.ip = ip
-		return nil
-	}
-	for _, label := range labels {
-		if !hostLabel.MatchString(label) || len(host) > 253 {
-			return &refusal{fmt.Sprintf("%q is not a host name", clip(host, 60)), "Names outside ASCII are written as xn--…"}
-		}
-	}
-	a.name = host
-	return nil
+func (a *address) checkHost(host string) (err error) {
+	a.name, a.ip, err = egress.ParseHost(host)
+	return asRefusal(err)
 }
 
-func (a *address) checkIPv6(host string) error {
-	ip, err := netip.ParseAddr(host)
-	switch {
-	case err != nil || ip.Zone() != "":
-		return &refusal{fmt.Sprintf("%q is not an IPv6 address", clip(host, 60)), "Zones are not used."}
-	case ip.Is4In6():
-		return &refusal{fmt.Sprintf("%q hides an IPv4 address", host), "Write " + ip.Unmap().String() + "."}
-	case ip.String() != host:
-		return &refusal{fmt.Sprintf("%q is not in its usual form", host), "Write [" + ip.String() + "]."}
+// asRefusal turns what egress refuses into what a profile's problem is made of.
+func asRefusal(err error) error {
+	if r, ok := err.(*egress.Refusal); ok {
+		return &refusal{r.Message, r.Help}
 	}
-	a.ip = ip
-	return nil
+	return err
 }
 
-func (a *address) checkPort(port, host string) error {
+// checkPort checks the port. One that only became another service's after the
+// profile was stored stays allowed there.
+func (a *address) checkPort(port, host string, b bounds) error {
 	if port == "" {
 		if strings.HasSuffix(host, ":") {
 			return &refusal{"the port is missing after the colon", ""}
 		}
 		return nil
 	}
-	n, err := strconv.Atoi(port)
-	if err != nil || n < 1 || n > 65535 || strconv.Itoa(n) != port {
-		return &refusal{fmt.Sprintf("%q is not a port", clip(port, 20)), ""}
-	}
-	if n < 1024 && n != 80 && n != 443 {
-		return &refusal{fmt.Sprintf("port %d belongs to another service than HTTP", n), "Allowed are 80, 443 and 1024 to 65535."}
+	n, err := egress.CheckPort(port, b.Ports, "egress.ports")
+	if err != nil && (n < 1024 || !b.stored) {
+		return asRefusal(err)
 	}
 	if a.url.Scheme == "https" && n == 443 || a.url.Scheme == "http" && n == 80 {
 		a.url.Host = strings.TrimSuffix(a.url.Host, ":"+port)
 	}
 	return nil
+}
+
+// bounds are what of a profile bears on its URLs.
+type bounds struct {
+	Egress
+	stored bool // it was accepted once and is only read again: refusals that are newer than it do not count
 }
 
 // checkPath checks the path as it is written: the URL package would repair it.
@@ -166,7 +140,7 @@ func (e Egress) allowed(ip netip.Addr) bool {
 }
 
 // checkScheme refuses plain http outside private networks.
-func (a *address) checkScheme(e Egress) error {
+func (a *address) checkScheme(e bounds) error {
 	if a.url.Scheme == "http" && len(e.Allow) == 0 {
 		return &refusal{"http sends everything in clear", "Use https; inside a private network name it under egress.allow."}
 	}
@@ -174,19 +148,16 @@ func (a *address) checkScheme(e Egress) error {
 }
 
 // checkReach refuses what the guard at the dial would refuse anyway, as far as
-// the URL shows it.
-func (a *address) checkReach(e Egress) error {
+// the URL shows it. The names that a proxy resolves are the proxy's to judge.
+func (a *address) checkReach(b bounds) error {
 	switch {
-	case a.ip.IsValid() && !publicAddress(a.ip) && !e.allowed(a.ip):
+	case a.ip.IsValid() && !b.allowed(a.ip) && (!publicAddress(a.ip) || !egress.Public(a.ip) && !b.stored):
 		return &refusal{fmt.Sprintf("%s is not a public address", a.ip), "Name its network under egress.allow if it is meant."}
-	case a.isLocalhost() && !e.allowed(netip.AddrFrom4([4]byte{127, 0, 0, 1})) && !e.allowed(netip.IPv6Loopback()):
-		return &refusal{"localhost is not a public host", "Name 127.0.0.0/8 under egress.allow if it is meant."}
+	case a.name == "":
+		return nil
+	default:
+		return asRefusal(egress.CheckName(a.name, b.Allow, len(b.Allow) > 0 || b.Proxy != "" || b.stored, "egress.allow"))
 	}
-	return nil
-}
-
-func (a *address) isLocalhost() bool {
-	return a.name == "localhost" || strings.HasSuffix(a.name, ".localhost")
 }
 
 // looksPublic guesses from the URL alone whether the host is on the Internet.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"executor/commands"
+	"executor/internal/egress"
 	"executor/outcome"
 )
 
@@ -129,17 +130,25 @@ func (s *Store) checkURL(text string) error {
 	return s.checkHost(u, bad)
 }
 
+// checkHost wants a host in its usual spelling, which is neither forbidden nor this
+// deployment's own as far as the URL shows it, and a port that HTTP is expected at.
 func (s *Store) checkHost(u *url.URL, bad func(string) error) error {
-	port := map[string]uint64{"http": 80, "https": 443}[u.Scheme]
+	port := map[string]int{"http": 80, "https": 443}[u.Scheme]
 	if p := u.Port(); p != "" || strings.HasSuffix(u.Host, ":") {
 		var err error
-		if port, err = strconv.ParseUint(p, 10, 16); err != nil || port == 0 {
-			return bad("The port has to be a number from 1 to 65535.")
+		if port, err = egress.CheckPort(p, s.ports, "EXECUTOR_WEBHOOK_PORTS"); err != nil {
+			return bad("The URL cannot be used: " + err.Error())
 		}
 	}
-	addr, err := netip.ParseAddr(u.Hostname())
+	name, addr, err := egress.ParseHost(strings.ToLower(u.Hostname()))
+	if err == nil && name != "" {
+		err = egress.CheckName(name, s.allow, len(s.allow) > 0, "EXECUTOR_WEBHOOK_ALLOW")
+	}
 	if err != nil {
-		return nil // a name
+		return bad("The URL cannot be used: " + err.Error())
+	}
+	if name != "" {
+		return nil
 	}
 	if err := s.guard.Check(netip.AddrPortFrom(addr, uint16(port)), s.allow); err != nil {
 		return bad(forbidden(err))

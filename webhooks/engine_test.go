@@ -31,7 +31,7 @@ func TestMetrics(t *testing.T) {
 	r.ended(t, "late", outcome.StateSuccess)
 	r.exec(t, `UPDATE webhook_deliveries SET at = now() - interval '1 hour' WHERE state = 'pending'`)
 	age := func() float64 { return metric(t, registry, "executor_webhook_oldest_pending_age_seconds", "") }
-	if _, err := r.hooks.Update(t.Context(), by(tenant), e.ID, 0, webhooks.Changes{URL: new("http://127.0.0.1:1/")}); err != nil {
+	if _, err := r.hooks.Update(t.Context(), by(tenant), e.ID, 0, webhooks.Changes{URL: new("http://127.0.0.9:1999/")}); err != nil {
 		t.Fatal(err)
 	}
 	again := r.engine(t, waits(1, 1<<40))

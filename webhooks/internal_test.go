@@ -36,10 +36,10 @@ func TestSignAsTheReferenceDoes(t *testing.T) {
 func TestSchemesInCapitals(t *testing.T) {
 	for url, want := range map[string]string{"http://a/": "plain", "HTTP://a/": "plain", "https://a/": "secure", "hTTPs://a/": "secure"} {
 		used := ""
-		client := func(name string) *http.Client {
-			return &http.Client{Transport: trip(func(*http.Request) (*http.Response, error) { used = name; return nil, errors.New("no") })}
+		named := func(name string) client {
+			return trip(func(*http.Request) (*http.Response, error) { used = name; return nil, errors.New("no") })
 		}
-		s := &sender{secure: client("secure"), plain: client("plain")}
+		s := &sender{secure: named("secure"), plain: named("plain")}
 		if _, err := s.do(t.Context(), &job{URL: url}, time.Now()); err == nil || used != want {
 			t.Errorf("%s: %s, want %s (%v)", url, used, want, err)
 		}
@@ -48,7 +48,7 @@ func TestSchemesInCapitals(t *testing.T) {
 
 type trip func(*http.Request) (*http.Response, error)
 
-func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (f trip) Do(r *http.Request) (*http.Response, error) { return f(r) }
 
 func TestSchedule(t *testing.T) {
 	low, high, middle := func() float64 { return 0 }, func() float64 { return 1 }, func() float64 { return .5 }

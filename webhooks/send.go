@@ -19,9 +19,14 @@ const (
 	bodyPatience = time.Second
 )
 
+// client makes one exchange; *egress.Client is one.
+type client interface {
+	Do(*http.Request) (*http.Response, error)
+}
+
 // sender makes single requests to endpoints.
 type sender struct {
-	secure, plain *http.Client
+	secure, plain client
 	timeout       time.Duration // to the response's header
 }
 

@@ -25,7 +25,12 @@ type Config struct {
 	Box *seal.Box
 	// Allow are addresses that are not public and may be reached all the same,
 	// over plain http too: EXECUTOR_WEBHOOK_ALLOW.
-	Allow    []netip.Prefix
+	Allow []netip.Prefix
+	// Ports are those that URLs may have besides 80, 443 and those from 1024 that
+	// belong to no other service: EXECUTOR_WEBHOOK_PORTS.
+	Ports []int
+	// Guard knows the addresses of this deployment; nil for one that knows none.
+	Guard    *egress.Guard
 	Log      *slog.Logger
 	Registry prometheus.Registerer // nil for no metrics
 }
@@ -35,6 +40,7 @@ type Store struct {
 	pool    *pgxpool.Pool
 	box     *seal.Box
 	allow   []netip.Prefix
+	ports   []int
 	guard   *egress.Guard // of addresses in URLs
 	log     *slog.Logger
 	metrics *metrics
@@ -49,8 +55,11 @@ const recordBatch = 64
 // NewStore builds a Store.
 func NewStore(c Config) *Store {
 	s := &Store{
-		pool: c.Pool, box: c.Box, allow: c.Allow, guard: egress.NewGuard(egress.GuardConfig{}), log: c.Log,
+		pool: c.Pool, box: c.Box, allow: c.Allow, ports: c.Ports, guard: c.Guard, log: c.Log,
 		metrics: newMetrics(c.Registry),
+	}
+	if s.guard == nil {
+		s.guard = egress.NewGuard(egress.GuardConfig{})
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)

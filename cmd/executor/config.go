@@ -46,6 +46,7 @@ type Config struct {
 
 	EncryptionKeys []string // of secrets kept in the database, base64, the current one first; none = no webhooks can be made
 	WebhookAllow   []string // CIDRs that webhooks may go to besides public addresses, plain http too
+	WebhookPorts   []int    // ports that webhooks may have besides 80, 443 and those from 1024 of no other service
 
 	TrustedProxies []string // CIDRs whose X-Forwarded-For is believed
 	KeyRate        int      // requests of one API key in a second; 0 = no limit
@@ -115,6 +116,7 @@ func (c *Config) addServeFlags(flags *pflag.FlagSet) {
 	c.addEncryptionFlag(flags)
 	flags.StringSliceVar(&c.WebhookAllow, "webhook-allow", nil, "networks that webhooks may go to besides public addresses, over plain http too, for instance 10.0.0.0/8")
 	c.addAbuseFlags(flags)
+	flags.IntSliceVar(&c.WebhookPorts, "webhook-ports", nil, "ports that webhooks may have besides 80, 443 and those from 1024 that belong to no other service")
 	flags.BoolVar(&c.Frozen, "frozen", c.Frozen, "start frozen: accept and read, send nothing until \"executor resume\"")
 	flags.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "database connections of this process")
 	flags.DurationVar(&c.DatabaseWait, "database-wait", c.DatabaseWait, "how long to wait for the database at start")
@@ -127,7 +129,7 @@ func (c *Config) addServeFlags(flags *pflag.FlagSet) {
 	for name, variable := range map[string]string{
 		"instance": "EXECUTOR_INSTANCE", "listen": "EXECUTOR_LISTEN", "metrics-listen": "EXECUTOR_METRICS_LISTEN",
 		"roles": "EXECUTOR_ROLES", "secrets-dir": "EXECUTOR_SECRETS_DIR", "body-dir": "EXECUTOR_BODY_DIR", "frozen": "EXECUTOR_FROZEN",
-		"webhook-allow":   "EXECUTOR_WEBHOOK_ALLOW",
+		"webhook-allow": "EXECUTOR_WEBHOOK_ALLOW", "webhook-ports": "EXECUTOR_WEBHOOK_PORTS",
 		"max-connections": "EXECUTOR_MAX_CONNECTIONS", "database-wait": "EXECUTOR_DATABASE_WAIT",
 		"lease-ttl": "EXECUTOR_LEASE_TTL", "drain": "EXECUTOR_DRAIN", "soft-stop": "EXECUTOR_SOFT_STOP",
 		"job-timeout": "EXECUTOR_JOB_TIMEOUT", "rescue-after": "EXECUTOR_RESCUE_AFTER",
@@ -211,6 +213,9 @@ func (c Config) checkIdentity(p *problems) {
 	_, err = networks(c.WebhookAllow)
 	p.check(err == nil, "EXECUTOR_WEBHOOK_ALLOW: %v", err)
 	c.checkAbuse(p)
+	for _, port := range c.WebhookPorts {
+		p.check(port >= 1 && port <= 65535, "EXECUTOR_WEBHOOK_PORTS names %d: a port is 1 to 65535", port)
+	}
 }
 
 // box seals and opens what the database keeps secret; nil without a key.
@@ -347,6 +352,7 @@ func (c Config) LogValue() slog.Value {
 		slog.String("trusted_proxies", strings.Join(c.TrustedProxies, ",")),
 		slog.Int("key_rate", c.KeyRate),
 		slog.Int("address_rate", c.AddressRate),
+		slog.Any("webhook_ports", c.WebhookPorts),
 		slog.Bool("frozen", c.Frozen),
 		slog.Int("max_connections", c.MaxConnections),
 		slog.String("database_wait", c.DatabaseWait.String()),

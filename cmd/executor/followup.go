@@ -31,7 +31,9 @@ func (p *process) openHooks(pool *pgxpool.Pool, box *seal.Box, registry *prometh
 	if err != nil {
 		return err
 	}
-	p.hooks = webhooks.NewStore(webhooks.Config{Pool: pool, Box: box, Allow: allow, Log: p.log, Registry: registry})
+	p.hooks = webhooks.NewStore(webhooks.Config{
+		Pool: pool, Box: box, Allow: allow, Ports: p.config.WebhookPorts, Guard: p.guard, Log: p.log, Registry: registry,
+	})
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -15,8 +14,6 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -100,7 +97,7 @@ type process struct {
 	api        *api.Server
 	web        *web.Server // nil without the role web, as is people
 	people     *operators.Store
-	guard      *egress.Guard    // nil without the role worker, as are sender and engine
+	guard      *egress.Guard
 	sender     *attempts.Sender // nil without the role worker, as is engine
 	engine     *attempts.Engine
 	started    bool // the engine
@@ -152,6 +149,7 @@ func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv
 	if err != nil {
 		return err
 	}
+	p.guard = egress.NewGuard(egress.GuardConfig{Own: databaseAddresses(pool)})
 	if err := p.openHooks(pool, box, registry); err != nil {
 		return err
 	}
@@ -184,7 +182,6 @@ func (p *process) wireWorker(pool *pgxpool.Pool, ups *upstreams.Store, registry 
 	if p.resolver == nil {
 		p.resolver = &net.Resolver{PreferGo: true} // refuses odd spellings of addresses
 	}
-	p.guard = egress.NewGuard(egress.GuardConfig{Own: databaseAddresses(pool)})
 	p.sender = attempts.NewSender(attempts.SenderConfig{Guard: p.guard, Resolver: p.resolver, Log: p.log})
 	tokens := egress.NewTokens(egress.TokensConfig{Guard: p.guard, Resolver: p.resolver})
 	engine, err := attempts.NewEngine(attempts.EngineConfig{
@@ -249,30 +246,13 @@ func (p *process) listen() (err error) {
 	if p.config.MetricsListen != "" {
 		p.back, err = listen("metrics", "EXECUTOR_METRICS_LISTEN", p.config.MetricsListen, p.log)
 	}
-	if p.guard != nil && err == nil {
+	if err == nil {
 		p.guard.RefuseOwn(p.front.address())
 		if p.back != nil {
 			p.guard.RefuseOwn(p.back.address())
 		}
 	}
 	return err
-}
-
-// databaseAddresses are those of the database, where it is named by address: no
-// upstream lives there, whatever a profile allows.
-func databaseAddresses(pool *pgxpool.Pool) []netip.AddrPort {
-	var list []netip.AddrPort
-	for _, h := range hosts(pool.Config().ConnConfig) {
-		if addr, err := netip.ParseAddr(h.Host); err == nil {
-			list = append(list, netip.AddrPortFrom(addr, h.Port))
-		}
-	}
-	return list
-}
-
-// hosts are the database's, in the order in which they are tried.
-func hosts(config *pgx.ConnConfig) []*pgconn.FallbackConfig {
-	return append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port}}, config.Fallbacks...)
 }
 
 // run works until ctx ends or a listener fails, then drains.

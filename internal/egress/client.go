@@ -26,11 +26,18 @@ type ClientConfig struct {
 	Admit func(net.Conn) error
 }
 
-// NewClient makes a client for single requests that have no effect or may be
-// repeated: a new connection each, HTTP/1.1, no redirect followed, nothing
-// decompressed, every address checked where it is dialled. Commands are not sent
-// with it.
-func NewClient(c ClientConfig) *http.Client {
+// Client makes single requests that have no effect or may be repeated: a new
+// connection each, HTTP/1.1, no redirect followed, nothing decompressed, no
+// credential taken from a URL, every address checked where it is dialled. Commands
+// are not sent with it.
+type Client struct{ transport *http.Transport }
+
+// Do makes one exchange. A redirect is an answer like any other, wherever it leads
+// and however it is written; http.Client would hide one that it cannot read.
+func (c *Client) Do(r *http.Request) (*http.Response, error) { return c.transport.RoundTrip(r) }
+
+// NewClient makes a client.
+func NewClient(c ClientConfig) *Client {
 	config := c.TLS.Clone()
 	if config == nil {
 		config = &tls.Config{}
@@ -48,10 +55,7 @@ func NewClient(c ClientConfig) *http.Client {
 	if c.Proxy != nil {
 		transport.Proxy = http.ProxyURL(c.Proxy)
 	}
-	return &http.Client{
-		Transport:     transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	return &Client{transport}
 }
 
 func (c ClientConfig) dial(ctx context.Context, network, address string) (net.Conn, error) {

@@ -41,7 +41,6 @@ func (t *Tokens) exchange(ctx context.Context, r TokenRequest) (Secret, time.Dur
 	if err != nil {
 		return Secret{}, 0, err
 	}
-	defer client.CloseIdleConnections()
 	inBody := t.takesBody(r.URL)
 	token, life, err := ask(ctx, client, r, inBody)
 	if inBody || !refusedClient(err) {
@@ -60,7 +59,7 @@ func refusedClient(err error) bool {
 }
 
 // client has no proxy, follows nothing, and dials only what the guard permits.
-func (t *Tokens) client(r TokenRequest) (*http.Client, error) {
+func (t *Tokens) client(r TokenRequest) (*Client, error) {
 	endpoint, err := url.Parse(r.URL)
 	if err != nil || endpoint.Host == "" || (endpoint.Scheme != "https" && endpoint.Scheme != "http") {
 		return nil, &TokenError{Detail: "token_url is not an http(s) URL"}
@@ -81,7 +80,7 @@ func dialledWithin(conn net.Conn, allow []netip.Prefix) bool {
 	return err == nil && containsAny(allow, addr.Addr().Unmap())
 }
 
-func ask(ctx context.Context, client *http.Client, r TokenRequest, inBody bool) (Secret, time.Duration, error) {
+func ask(ctx context.Context, client *Client, r TokenRequest, inBody bool) (Secret, time.Duration, error) {
 	form := url.Values{"grant_type": {"client_credentials"}}
 	if len(r.Scopes) > 0 {
 		form.Set("scope", strings.Join(r.Scopes, " "))

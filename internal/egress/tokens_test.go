@@ -342,7 +342,7 @@ func TestProxyVariablesAreIgnored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if client.Transport.(*http.Transport).Proxy != nil {
+	if client.transport.Proxy != nil {
 		t.Error("the client asks the environment for a proxy")
 	}
 }
@@ -385,7 +385,7 @@ func TestTokenOverTLS(t *testing.T) {
 	request.TLS = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS10}
 	wantToken(t, newTokens(&clock{}), request, "t")
 	client, err := newTokens(&clock{}).client(request)
-	if err != nil || client.Transport.(*http.Transport).TLSClientConfig.MinVersion != tls.VersionTLS12 {
+	if err != nil || client.transport.TLSClientConfig.MinVersion != tls.VersionTLS12 {
 		t.Errorf("TLS below 1.2 is accepted: %v", err)
 	}
 }

@@ -1,0 +1,91 @@
+package reconcile
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+	"time"
+
+	"executor/internal/egress"
+	"executor/internal/testkit/hostile"
+	"executor/outcome"
+	"executor/upstreams"
+)
+
+// hostileInquiry is a question to what is at u, with a credential, by a profile
+// that allows Home alone.
+func hostileInquiry(t *testing.T, u *url.URL, proxy string) inquiry {
+	t.Helper()
+	p, err := upstreams.Parse("test.yaml", fmt.Appendf(nil, `version: 1
+upstream: up
+base_url: http://%s:%s
+egress: {allow: [%s]}
+auth: {type: bearer, token: env:EXECUTOR_SECRET_LOOKUP}
+timeouts: {connect: 1s, tls: 1s, response_header: 1s, total: 2s}
+operations: {pay: {method: POST, path: /payments}}
+`, hostile.Home, hostile.HomePort, hostile.Allow()[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Base, p.Egress.Proxy = u, proxy
+	o, _ := p.Operation("pay")
+	return inquiry{upstreamID: 1, profile: p, operation: o, limits: p.Limits, request: upstreams.Request{Method: "GET", Path: "/payments?x=1"}, hold: hold{until: time.Now().Add(time.Hour)}}
+}
+
+func hostileLooker(t *testing.T) looker {
+	t.Helper()
+	guard := egress.NewGuard(egress.GuardConfig{})
+	return looker{
+		dialer: egress.NewDialer(guard, hostile.Resolver(t)),
+		access: upstreams.NewAccess(egress.NewSecrets(func(string) string { return "the-secret-of-lookups" }, ""), nil),
+	}
+}
+
+// TestNoLookupReachesAHostileTarget goes below the profile: the dial is the
+// control that counts. A proxy is dialled under the same rules.
+func TestNoLookupReachesAHostileTarget(t *testing.T) {
+	hostile.Run(t, func(t *testing.T, traps *hostile.Traps) {
+		l := hostileLooker(t)
+		home := &url.URL{Scheme: "http", Host: hostile.Home.String() + ":" + hostile.HomePort}
+		for _, target := range hostile.Targets(t) {
+			traps.Watch(target.String(), func() {
+				if u, err := url.Parse(target.Through("http", "lookup")); err == nil {
+					for range 4 { // rebinding needs several
+						if r := l.ask(t.Context(), hostileInquiry(t, u, "")); r.category == outcome.CategoryNone {
+							t.Errorf("%s answered %d", target, r.status)
+						}
+					}
+				}
+				if r := l.ask(t.Context(), hostileInquiry(t, home, target.Through("http", "proxy"))); r.category == outcome.CategoryNone {
+					t.Errorf("the proxy %s answered %d", target, r.status)
+				}
+			})
+		}
+	})
+}
+
+// TestALookupFollowsNoRedirect wherever it leads, and takes no credential there.
+func TestALookupFollowsNoRedirect(t *testing.T) {
+	hostile.Run(t, func(t *testing.T, traps *hostile.Traps) {
+		l := hostileLooker(t)
+		home := &url.URL{Scheme: "http", Host: hostile.Home.String() + ":" + hostile.HomePort}
+		statuses := []int{301, 302, 303, 307, 308}
+		for i, location := range append(hostile.Targets(t), hostile.Target{URL: home.String() + "/other", Why: "same host"}) {
+			status := statuses[i%len(statuses)]
+			traps.Answer(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header()["Location"] = []string{location.Through("http", "redirect")}
+				w.WriteHeader(status)
+			})
+			before := traps.Home()
+			traps.Watch(fmt.Sprintf("%d to %s", status, location), func() {
+				if r := l.ask(t.Context(), hostileInquiry(t, home, "")); r.status != status || r.category != outcome.CategoryNone {
+					t.Errorf("%d to %s: %d %s %s", status, location, r.status, r.category, r.detail)
+				}
+			})
+			if n := traps.Home() - before; n != 1 {
+				t.Fatalf("%d to %s: %d connections", status, location, n)
+			}
+		}
+	})
+}
