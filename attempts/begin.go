@@ -17,7 +17,7 @@ import (
 
 // sendWindow bounds how long after its commit an attempt may still start to
 // send: a process that was stopped meanwhile must not.
-const sendWindow = 5 * time.Second
+const sendWindow = commands.SendWindow
 
 // beginning is one command of a batch on its way to an open attempt.
 type beginning struct {

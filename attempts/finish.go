@@ -124,12 +124,19 @@ func (s *Store) gather(ctx context.Context, tx pgx.Tx, reports []Report, results
 		return nil, fmt.Errorf("finish attempts: %w", err)
 	}
 	held := maps.Clone(locked)
+	gone, err := s.commands.Gone(ctx, tx, slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { _, ok := held[id]; return ok }))
+	if err != nil {
+		return nil, err
+	}
 	var earlier []uuid.UUID
 	fenced := make(map[uuid.UUID]fencedReport)
 	list := make([]*ending, len(reports))
 	for i, r := range reports {
 		if _, ok := held[r.CommandID]; !ok {
 			results[i].err = errBusy
+			if gone[r.CommandID] {
+				results[i].err = commands.ErrNotFound
+			}
 			continue
 		}
 		c, known := locked[r.CommandID]
@@ -162,6 +169,9 @@ func (s *Store) gather(ctx context.Context, tx pgx.Tx, reports []Report, results
 		e.past = history[e.command.ID]
 		if e.terms, err = s.commands.Terms(ctx, e.command); err != nil {
 			return nil, err
+		}
+		if e.report.Lost && e.report.Number == 0 { // others that were lost with its record may be under way
+			e.latestEnd = doubt.LatestEnd(e.terms, e.command)
 		}
 	}
 	return list, nil

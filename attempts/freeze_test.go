@@ -212,7 +212,7 @@ func TestDoubtfulResume(t *testing.T) {
 			pool := database(t)
 			front := startProcess(t, pool, options{idle: true})
 			up := newLedger(t, always(201, paid))
-			front.apply(t, brief("up", up.URL, ample, ""))
+			front.apply(t, brief("up", up.URL, short, "")) // nothing is sent again while a lost attempt may be under way
 			keyed := front.submit(t, order("keyed", "pay")).ID
 			unkeyed := front.submit(t, order("unkeyed", "charge")).ID
 			ctx := context.Background()
@@ -220,9 +220,11 @@ func TestDoubtfulResume(t *testing.T) {
 				t.Fatal(err)
 			}
 			deployment := attempts.OpenDeployment(pool, "test", front.commands, front.ups)
-			if state, err := deployment.Check(ctx, "test", false); err != nil || !state.Frozen() || !state.Doubtful {
+			state, err := deployment.Check(ctx, "test", false)
+			if err != nil || !state.Frozen() || !state.Doubtful {
 				t.Fatalf("after the check: %+v, %v", state, err)
 			}
+			frozen := *state.FrozenAt
 			meanwhile := front.submit(t, order("meanwhile", "charge")).ID
 			p := startProcess(t, pool, options{})
 			p.waitsFor(t, meanwhile, commands.WaitFrozen)
@@ -250,8 +252,12 @@ func TestDoubtfulResume(t *testing.T) {
 				{meanwhile, outcome.StateSuccess, "response_received/none/applied"},
 			} {
 				c := p.final(t, tt.id)
-				if list := evidences(p.attempts(t, tt.id)); c.State != tt.state || list != tt.tries {
+				tries := p.attempts(t, tt.id)
+				if list := evidences(tries); c.State != tt.state || list != tt.tries {
 					t.Errorf("%s ended %s: %s", c.Key, c.State, list)
+				}
+				if end := frozen.Add(short); tt.id == keyed && (len(tries) < 2 || tries[1].StartedAt.Before(end)) {
+					t.Errorf("sent again before %s, while an attempt whose record is lost may have been under way", end)
 				}
 			}
 			up.verify(t, pool)
@@ -338,7 +344,7 @@ func TestPromotion(t *testing.T) {
 		}
 	})
 	p := startProcess(t, testkit.Open(t, server.URL), options{leaseTTL: 5 * time.Second})
-	p.apply(t, brief("up", up.URL, time.Minute, "limits: {max_in_flight: 2}"))
+	p.apply(t, brief("up", up.URL, 20*time.Second, "limits: {max_in_flight: 2}"))
 	kept := p.submit(t, order("kept", "charge")).ID
 	lost := p.submit(t, order("lost", "charge")).ID
 	eventually(t, "both requests", func() bool { return len(up.all()) == 2 })
@@ -387,6 +393,49 @@ func TestPromotedBeforeStart(t *testing.T) {
 	pool.Reset()
 	if state, err := deployment.Check(ctx, "test", false); err != nil || !state.Frozen() || !state.Doubtful {
 		t.Errorf("after the check: %+v, %v", state, err)
+	}
+}
+
+// TestLostWithItsAttempt: the database lost the command whose attempt is on the wire,
+// and one that waits in the process that accepted it. Both end there, and the process
+// goes on and stops as ever.
+func TestLostWithItsAttempt(t *testing.T) {
+	t.Parallel()
+	pool := database(t)
+	answer := make(chan struct{})
+	up := newLedger(t, func(w http.ResponseWriter, r *http.Request, _ string, _ int) {
+		if hang(r, answer) {
+			reply(w, 201, paid)
+		}
+	})
+	p := startProcess(t, pool, options{})
+	p.apply(t, brief("up", up.URL, ample, "limits: {max_in_flight: 1}"))
+	sent := p.submit(t, order("sent", "charge")).ID
+	eventually(t, "the request", func() bool { return len(up.all()) == 1 })
+	waits := p.submit(t, order("waits", "charge")).ID
+	for _, id := range []uuid.UUID{sent, waits} {
+		for _, table := range []string{"findings", "events", "attempts", "command_requests"} {
+			clear(t, pool, `DELETE FROM `+table+` WHERE command_id = $1`, id)
+		}
+		clear(t, pool, `DELETE FROM commands WHERE id = $1`, id)
+	}
+	close(answer)
+	next := p.submit(t, order("next", "charge")).ID
+	if c := p.final(t, next); c.State != outcome.StateSuccess {
+		t.Errorf("the next command ended %s", c.State)
+	}
+	if err := <-p.stopping(); err != nil {
+		t.Errorf("stop: %v", err)
+	}
+	if n := len(up.of("waits")); n != 0 {
+		t.Errorf("%d requests of a command that is gone", n)
+	}
+}
+
+func clear(t testing.TB, pool *pgxpool.Pool, sql string, id uuid.UUID) {
+	t.Helper()
+	if _, err := pool.Exec(context.Background(), sql, id); err != nil {
+		t.Fatal(err)
 	}
 }
 

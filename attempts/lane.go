@@ -24,6 +24,7 @@ type item struct {
 	due       time.Time
 	priority  int
 	prepared  *commands.Prepared
+	reread    bool // what was prepared is old: the row may say otherwise, or be gone
 	refreshed bool // its token was dropped here after a 401
 	running   bool
 	waiters   []chan<- ran

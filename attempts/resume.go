@@ -154,8 +154,8 @@ func (d *Deployment) doubt(ctx context.Context, frozenAt time.Time) (n int, err 
 // open stands for whatever came after it.
 func (d *Deployment) doubtUnresolved(ctx context.Context, frozenAt time.Time) (all int, err error) {
 	_, err = d.pool.Exec(ctx, `
-		UPDATE attempts a SET latest_end = greatest(a.latest_end, clock_timestamp())
-		FROM commands c WHERE a.ended_at IS NULL AND c.id = a.command_id AND c.created_at <= $1`, frozenAt)
+		UPDATE attempts a SET latest_end = greatest(a.latest_end, clock_timestamp(), $1 + $2 + (a.latest_end - a.send_deadline))
+		FROM commands c WHERE a.ended_at IS NULL AND c.id = a.command_id AND c.created_at <= $1`, frozenAt, sendWindow)
 	if err != nil {
 		return 0, fmt.Errorf("prolong open attempts: %w", err)
 	}

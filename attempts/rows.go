@@ -111,16 +111,17 @@ func (s *Store) insertUnsent(ctx context.Context, tx pgx.Tx, list []*ending) err
 		postgres.Column(list, func(e *ending) int64 { return e.report.Start.BytesTotal }),
 		postgres.Column(list, func(e *ending) []byte { return e.report.Start.BodySHA256 }),
 		postgres.Column(list, func(e *ending) int64 { return e.command.Deadline.Sub(e.command.Now).Milliseconds() }),
+		postgres.Column(list, func(e *ending) time.Time { return e.latestEnd }),
 		epoch, s.instance)
 	_, err := tx.Exec(ctx, `
 		INSERT INTO attempts (command_id, number, `+endColumns+`, tenant, upstream_id, profile_version, started_at, send_deadline,
 			latest_end, request, bytes_total, body_sha256, deadline_left_ms, epoch, instance)
-		SELECT command_id, number, `+endColumns+`, tenant, upstream_id, profile_version, started_at, ended_at, ended_at, request,
-			bytes_total, body_sha256, deadline_left_ms, $43, $44
+		SELECT command_id, number, `+endColumns+`, tenant, upstream_id, profile_version, started_at, ended_at, greatest(latest_end, ended_at), request,
+			bytes_total, body_sha256, deadline_left_ms, $44, $45
 		FROM unnest($1::uuid[], $2::int[], `+endTypes+`, $35::text[], $36::bigint[], $37::int[], $38::timestamptz[], $39::json[],
-			$40::bigint[], $41::bytea[], $42::bigint[])
+			$40::bigint[], $41::bytea[], $42::bigint[], $43::timestamptz[])
 			AS e(command_id, number, `+endColumns+`, tenant, upstream_id, profile_version, started_at, request, bytes_total,
-				body_sha256, deadline_left_ms)`, values...)
+				body_sha256, deadline_left_ms, latest_end)`, values...)
 	if err != nil {
 		return fmt.Errorf("record unsent attempts: %w", err)
 	}

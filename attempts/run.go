@@ -116,7 +116,7 @@ func (e *Engine) attempt(ctx context.Context, it *item, f *flight) (ran, *item) 
 
 // take gives what the accepting process kept, or reads the command.
 func (e *Engine) take(ctx context.Context, it *item) (*work, error) {
-	if it.prepared != nil {
+	if it.prepared != nil && !it.reread {
 		return &work{Prepared: *it.prepared}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readBound)
@@ -217,7 +217,7 @@ func (e *Engine) unconfirmed(ctx context.Context, it *item, w *work) (ran, *item
 
 // later asks for the command again after a while.
 func (e *Engine) later(it *item, wait time.Duration) (ran, *item) {
-	next := &item{id: it.id, due: time.Now().Add(wait), priority: it.priority, prepared: it.prepared, refreshed: it.refreshed}
+	next := &item{id: it.id, due: time.Now().Add(wait), priority: it.priority, prepared: it.prepared, reread: true, refreshed: it.refreshed}
 	return ran{again: wait}, next
 }
 
@@ -240,6 +240,10 @@ func (e *Engine) finish(ctx context.Context, it *item, w *work, r Report) (ran, 
 	case errors.Is(err, ErrFenced):
 		e.late(ctx, r)
 		return ran{}, nil
+	case errors.Is(err, commands.ErrNotFound):
+		e.log.Error("an attempt was made of a command that this database does not have: it was lost in a promotion or a restore",
+			"command_id", r.CommandID, "upstream_id", w.UpstreamID, "evidence", r.Evidence, "status", r.Status, "answer", r.Answer, "reference", r.Reference)
+		return ran{}, nil
 	case err != nil:
 		return ran{err: err}, nil // the process ends; the lease's lapse closes the attempt
 	}
@@ -253,7 +257,7 @@ func (e *Engine) record(ctx context.Context, r *Report) (done *Finished, err err
 	e.untilKnown(ctx, func() error {
 		done, err = e.store.Finish(ctx, *r)
 		switch {
-		case errors.Is(err, ErrFenced), errors.Is(err, ErrNotPending):
+		case errors.Is(err, ErrFenced), errors.Is(err, ErrNotPending), errors.Is(err, commands.ErrNotFound):
 			return nil
 		case refused(err):
 			*r = r.bare()
@@ -280,7 +284,10 @@ func (e *Engine) next(it *item, w *work, done *Finished) *item {
 func (e *Engine) late(ctx context.Context, r Report) {
 	e.untilKnown(ctx, func() error {
 		effect, err := e.store.Learn(ctx, r.CommandID, knowledgeOf(r, e.lease.instance))
-		if err == nil {
+		switch {
+		case errors.Is(err, commands.ErrNotFound):
+			return nil // it went with an attempt that the database lost
+		case err == nil:
 			e.log.Warn("late evidence", "command_id", r.CommandID, "attempt", r.Number, "evidence", r.Evidence, "answer", r.Answer, "effect", effect)
 		}
 		return err

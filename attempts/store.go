@@ -67,8 +67,8 @@ func (s *Store) Begin(ctx context.Context, start Start) (*Begun, error) {
 	return r.begun, nil
 }
 
-// Finish closes an attempt and moves its command. ErrFenced and ErrNotPending
-// are final; after any other error the same call may be repeated until it is
+// Finish closes an attempt and moves its command. ErrFenced, ErrNotPending and
+// commands.ErrNotFound are final; after any other error the same call may be repeated until it is
 // known: it is guarded by the open row.
 func (s *Store) Finish(ctx context.Context, r Report) (*Finished, error) {
 	res, err := s.finishes.Do(ctx, r)
@@ -226,11 +226,12 @@ func (s *Store) open(ctx context.Context, sql string, args ...any) ([]Open, erro
 }
 
 // EndLapsed ends the leases that have lapsed and returns how many. From then on
-// no attempt begins under them, and their open ones can be closed.
+// no attempt begins under them, and their open ones can be closed. After a promotion
+// it ends none before somebody has taken note: renewals may be what was lost.
 func (s *Store) EndLapsed(ctx context.Context) (int64, error) {
 	tag, err := s.pool.Exec(ctx, `
 		UPDATE leases SET ended_at = clock_timestamp() WHERE epoch IN (
-			SELECT epoch FROM leases WHERE ended_at IS NULL AND expires_at < clock_timestamp()
+			SELECT epoch FROM leases WHERE ended_at IS NULL AND expires_at < clock_timestamp() AND NOT `+promotedSQL+`
 			ORDER BY epoch FOR UPDATE SKIP LOCKED)`)
 	if err != nil {
 		return 0, fmt.Errorf("end lapsed leases: %w", err)

@@ -58,25 +58,41 @@ func (d Doubt) Covers(c Locked) bool {
 	return d.Timeline || d.Foreign
 }
 
+// SendWindow bounds how long after its commit an attempt may still start to send.
+const SendWindow = 5 * time.Second
+
+// LatestEnd is until when an attempt of the command may be under way whose record is
+// lost. None begins once the deployment is frozen; whoever is not heeds nothing here.
+func (d Doubt) LatestEnd(t Terms, c Locked) time.Time {
+	last := c.Now
+	if d.FrozenAt != nil && !d.Foreign {
+		last = *d.FrozenAt
+	}
+	if end := last.Add(SendWindow + t.total); end.After(c.Now) {
+		return end
+	}
+	return c.Now
+}
+
 // DoubtDetail marks the attempt that stands for one whose record may be lost.
 const DoubtDetail = "synthetic: the database was promoted or restored, and the record of an attempt may be lost"
 
 // possiblyLost is what the rules see of it: at some time since the command was
 // accepted something may have been sent.
-func possiblyLost(c Locked, number int) Past {
-	return Past{Number: number, LatestEnd: c.Now, Attempt: outcome.Attempt{
+func possiblyLost(c Locked, number int, latest time.Time) Past {
+	return Past{Number: number, LatestEnd: latest, Attempt: outcome.Attempt{
 		StartedAt: c.CreatedAt, EndedAt: c.Now, Evidence: outcome.EvidenceSentNoResponse, Category: outcome.CategoryExecutorLost,
 	}}
 }
 
 // recordLost puts it on record.
-func recordLost(ctx context.Context, tx Tx, c Locked, number int) error {
+func recordLost(ctx context.Context, tx Tx, c Locked, number int, latest time.Time) error {
 	_, err := tx.Exec(ctx, `
 		INSERT INTO attempts (command_id, number, tenant, upstream_id, epoch, instance, profile_version, started_at, send_deadline,
 			latest_end, ended_at, evidence, stage, category, detail, boundary, request, bytes_total, body_sha256)
-		VALUES ($1, $2, $3, $4, 0, '', $5, $6, $7, $7, $7, $8, $9, $10, $11, $12, '{}', 0, '')`,
+		VALUES ($1, $2, $3, $4, 0, '', $5, $6, $7, $13, $7, $8, $9, $10, $11, $12, '{}', 0, '')`,
 		c.ID, number, c.Tenant, c.UpstreamID, c.ProfileVersion, c.CreatedAt, c.Now, outcome.EvidenceSentNoResponse,
-		outcome.StageWrite, outcome.CategoryExecutorLost, DoubtDetail, outcome.BoundaryPossiblyCrossed)
+		outcome.StageWrite, outcome.CategoryExecutorLost, DoubtDetail, outcome.BoundaryPossiblyCrossed, latest)
 	if err != nil {
 		return fmt.Errorf("record a lost attempt of command %s: %w", c.ID, err)
 	}
@@ -113,8 +129,16 @@ func (s *Store) CountAsSent(ctx context.Context, until time.Time) (n int, err er
 		if err != nil {
 			return fmt.Errorf("read unresolved commands: %w", err)
 		}
+		doubt, err := s.doubt(ctx, tx)
+		if err != nil {
+			return err
+		}
 		for _, c := range list {
-			if err := recordLost(ctx, tx, c, c.Attempts+1); err != nil {
+			terms, err := s.Terms(ctx, c)
+			if err != nil {
+				return err
+			}
+			if err := recordLost(ctx, tx, c, c.Attempts+1, doubt.LatestEnd(terms, c)); err != nil {
 				return err
 			}
 		}

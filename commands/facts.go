@@ -160,6 +160,7 @@ type Terms struct {
 
 	resultHeaders []string // those of the response that a result shows
 	deadline      time.Duration
+	total         time.Duration    // of one attempt
 	schedule      outcome.Schedule // of lookups, where there are any
 	announceAfter *time.Duration
 }
@@ -200,7 +201,7 @@ func (s *Store) terms(ctx context.Context, upstreamID int64, version int, operat
 		return Terms{}, err
 	default:
 		t := Terms{
-			Contract: op.Contract(), Policy: op.Policy(), resultHeaders: op.Result.Headers, deadline: profile.Deadline,
+			Contract: op.Contract(), Policy: op.Policy(), resultHeaders: op.Result.Headers, deadline: profile.Deadline, total: op.Timeouts.Total,
 			announceAfter: profile.AnnounceUnresolvedAfter,
 		}
 		if len(op.Lookups) > 0 {

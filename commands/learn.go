@@ -104,10 +104,10 @@ func (s *Store) learnLate(ctx context.Context, tx Tx, c Locked, k Knowledge) (Ef
 	}
 	past := history[id]
 	if k.Attempt > c.Attempts { // its record is lost: the attempt stands on what is known of it now
-		if err := recordLost(ctx, tx, c, k.Attempt); err != nil {
+		if err := recordLost(ctx, tx, c, k.Attempt, c.Now); err != nil {
 			return "", nil, err
 		}
-		past, c.Attempts = append(past, possiblyLost(c, k.Attempt)), k.Attempt
+		past, c.Attempts = append(past, possiblyLost(c, k.Attempt, c.Now)), k.Attempt
 	}
 	if err := noteLink(ctx, tx, id, k); err != nil {
 		return "", nil, err

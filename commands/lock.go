@@ -75,6 +75,27 @@ func collectLocked(rows pgx.Rows) (map[uuid.UUID]Locked, error) {
 	return byID, nil
 }
 
+// Gone tells which of the commands, that a QueueLock left out, are not there at all:
+// the database lost them, in a promotion or a restore.
+func (s *Store) Gone(ctx context.Context, q Querier, ids []uuid.UUID) (map[uuid.UUID]bool, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	rows, err := q.Query(ctx, `SELECT id FROM unnest($1::uuid[]) AS id WHERE NOT EXISTS (SELECT FROM commands c WHERE c.id = id.id)`, ids)
+	if err != nil {
+		return nil, fmt.Errorf("look for commands that are gone: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return nil, fmt.Errorf("look for commands that are gone: %w", err)
+	}
+	gone := make(map[uuid.UUID]bool, len(list))
+	for _, id := range list {
+		gone[id] = true
+	}
+	return gone, nil
+}
+
 // QueueLock locks what nobody else holds, for batches of many commands: one row
 // that is held for long must not hold up the others. Ids that are held elsewhere
 // are left out; whoever asked asks again.

@@ -91,7 +91,7 @@ func (s *Store) Move(ctx context.Context, tx Tx, moves []Move) ([]Moved, error) 
 			attempts = m.attempts,
 			next_attempt_at = m.next_attempt_at,
 			wait_for = m.wait_for,
-			blocked_until = coalesce(m.blocked_until, c.blocked_until),
+			blocked_until = greatest(m.blocked_until, c.blocked_until), -- whichever there is
 			claimed_by = NULL,
 			job_id = m.job_id,
 			outcome = coalesce(m.outcome, c.outcome),

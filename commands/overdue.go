@@ -61,8 +61,9 @@ func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, stopped 
 		past, attempts := history[c.ID], c.Attempts
 		if doubt.Covers(c) {
 			attempts++
-			past = append(past, possiblyLost(c, attempts))
-			if err := recordLost(ctx, tx, c, attempts); err != nil {
+			latest := doubt.LatestEnd(terms, c)
+			past = append(past, possiblyLost(c, attempts, latest))
+			if err := recordLost(ctx, tx, c, attempts, latest); err != nil {
 				return nil, err
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"executor/client"
+	"executor/commands"
 	"executor/internal/simulator"
 	"executor/outcome"
 )
@@ -34,6 +35,7 @@ type intent struct {
 
 	ids     []string // that its submits were answered with
 	repeats int      // submits that were not answered
+	lost    bool     // it went with the tail of a database that was not replicated
 }
 
 // record is a command as the database keeps it.
@@ -43,6 +45,7 @@ type record struct {
 	State        outcome.State
 	DecidedBy    string
 	Sequence     int
+	CreatedAt    time.Time
 	FinalizedAt  *time.Time
 	FirstOutcome *time.Time
 	Outcomes     int // events of outcomes
@@ -64,6 +67,7 @@ type attemptRecord struct {
 	SettledBy    string           // a confirmed absence came after it
 	Late         outcome.Evidence // "" if there is none
 	LateEffect   string
+	Synthetic    bool // it stands for attempts whose record may be lost
 }
 
 // lost says that the process which made the attempt did not report its end in
@@ -86,7 +90,7 @@ func recordsIn(t testing.TB, pool *pgxpool.Pool) []*record {
 	t.Helper()
 	list := rowsOf[record](t, pool, `
 		SELECT c.id, c.idempotency_key AS key, c.state, coalesce(c.outcome->>'decided_by', '') AS decided_by, c.sequence,
-			c.finalized_at, e.first_outcome, coalesce(e.outcomes, 0) AS outcomes
+			c.created_at, c.finalized_at, e.first_outcome, coalesce(e.outcomes, 0) AS outcomes
 		FROM commands c LEFT JOIN (
 			SELECT command_id, min(at) AS first_outcome, count(*) AS outcomes FROM events WHERE sequence > 0 GROUP BY command_id
 		) e ON e.command_id = c.id`)
@@ -98,12 +102,12 @@ func recordsIn(t testing.TB, pool *pgxpool.Pool) []*record {
 	for _, a := range rowsOf[attemptRecord](t, pool, `
 		SELECT a.command_id, a.number, a.instance, a.started_at, a.send_deadline, a.latest_end, a.ended_at,
 			coalesce(a.evidence, '') AS evidence, a.category, a.boundary, a.settled_by,
-			coalesce(f.evidence, '') AS late, coalesce(f.effect, '') AS late_effect
+			coalesce(f.evidence, '') AS late, coalesce(f.effect, '') AS late_effect, a.detail = $1 AS synthetic
 		FROM attempts a LEFT JOIN LATERAL (
 			SELECT evidence, effect FROM findings f
 			WHERE f.command_id = a.command_id AND f.attempt_number = a.number AND f.source = 'late_evidence'
 			ORDER BY f.id DESC LIMIT 1) f ON true
-		ORDER BY a.command_id, a.number`) {
+		ORDER BY a.command_id, a.number`, commands.DoubtDetail) {
 		if c := byID[a.CommandID]; c != nil {
 			c.attempts = append(c.attempts, a)
 		}
@@ -137,6 +141,12 @@ type account struct {
 	*record
 	arrivals []simulator.Request
 	effects  []simulator.Effect
+	tail     time.Time // until then the record of what was sent may be lost
+}
+
+// real are the attempts that were made.
+func (r *record) real() []attemptRecord {
+	return slices.DeleteFunc(slices.Clone(r.attempts), func(one attemptRecord) bool { return one.Synthetic })
 }
 
 // faults lists what must not be.
@@ -181,10 +191,10 @@ func (a account) attemptsInOrder() string {
 		if next.Number != i+1 || next.EndedAt == nil {
 			return fmt.Sprintf("attempt %d of %d is numbered %d and ended at %v", i+1, len(a.attempts), next.Number, next.EndedAt)
 		}
-		if i == 0 {
-			continue
-		}
-		before := a.attempts[i-1]
+	}
+	list := a.real()
+	for i, next := range list[min(1, len(list)):] {
+		before := list[i]
 		end := *before.EndedAt
 		if before.lost() && before.LatestEnd.After(end) {
 			end = before.LatestEnd
@@ -221,8 +231,11 @@ func (a account) sameRequest() string {
 // let nothing out after its send deadline. An attempt that was lost may have
 // been sent or not; any other arrived if, and only if, it says that it was sent.
 func (a account) onRecord() string {
-	left := a.arrivals
-	for _, one := range a.attempts {
+	left := slices.DeleteFunc(slices.Clone(a.arrivals), func(r simulator.Request) bool { return r.Time.Before(a.tail) })
+	for _, one := range a.real() {
+		if one.StartedAt.Before(a.tail) {
+			continue
+		}
 		arrived := len(left) > 0 && !left[0].Time.Before(one.StartedAt) && !left[0].Time.After(one.SendDeadline.Add(slack))
 		switch {
 		case one.seen() == outcome.EvidenceNotSent:
@@ -360,11 +373,15 @@ func accounts(t testing.TB, intents []*intent, records []*record, sim *simulator
 	var list []account
 	for _, in := range intents {
 		r := byKey[in.submission.Key]
+		if in.lost && r == nil {
+			delete(arrivals, in.token)
+			continue
+		}
 		if r == nil {
 			t.Errorf("%s was accepted as %v and is lost", in.token, in.ids)
 			continue
 		}
-		list = append(list, account{in, r, arrivals[in.token], effects[in.token]})
+		list = append(list, account{intent: in, record: r, arrivals: arrivals[in.token], effects: effects[in.token]})
 		delete(byKey, r.Key)
 		delete(arrivals, in.token)
 	}
@@ -434,10 +451,10 @@ func TestTheCheckerSeesFaults(t *testing.T) {
 				EndedAt: new(at(seconds + 1)), Evidence: outcome.EvidenceResponseReceived, Category: outcome.CategoryNone, Boundary: boundary,
 			}
 		}
-		return account{in, &record{
+		return account{intent: in, record: &record{
 			ID: id, Key: "key-t-1", State: outcome.StateSuccess, Sequence: 1, Outcomes: 1, FinalizedAt: new(at(21)), FirstOutcome: new(at(21)),
 			attempts: []attemptRecord{attempt(1, 0, outcome.BoundaryNotCrossed), attempt(2, 20, outcome.BoundaryCrossed)},
-		}, []simulator.Request{arrival(1, 0, 429), arrival(2, 20, 201)}, []simulator.Effect{{Request: 2}}}
+		}, arrivals: []simulator.Request{arrival(1, 0, 429), arrival(2, 20, 201)}, effects: []simulator.Effect{{Request: 2}}}
 	}
 	if faults := good().faults(); len(faults) > 0 {
 		t.Fatalf("the good account has faults: %q", faults)

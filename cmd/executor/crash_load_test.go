@@ -34,6 +34,7 @@ type fleet struct {
 	upstream *simulator.Simulator
 	base     string // of the upstream
 	doubts   bool
+	made     int // intents so far
 
 	mu    sync.Mutex
 	nodes []*node
@@ -54,6 +55,7 @@ type conditions struct {
 	total    time.Duration // of an attempt; 8 s
 	drain    time.Duration // bound of an orderly stop; 25 s
 	doubts   bool          // commands that are followed up, too
+	lease    string        // how long a silent process is taken to live; "" is the standard
 }
 
 // startFleet brings a fleet up on an empty database.
@@ -76,7 +78,7 @@ func startFleet(t *testing.T, pool *pgxpool.Pool, c conditions) *fleet {
 	f.env = map[string]string{
 		"EXECUTOR_DATABASE_URL": pool.Config().ConnString(), "EXECUTOR_DEPLOYMENT_ID": "crash", "EXECUTOR_LISTEN": "127.0.0.1:0",
 		"EXECUTOR_MAX_CONNECTIONS": "10", "EXECUTOR_LOG_FORMAT": "json",
-		"EXECUTOR_DRAIN": c.drain.String(), "EXECUTOR_SOFT_STOP": (c.drain / 2).String(),
+		"EXECUTOR_LEASE_TTL": c.lease, "EXECUTOR_DRAIN": c.drain.String(), "EXECUTOR_SOFT_STOP": (c.drain / 2).String(),
 		"EXECUTOR_ENCRYPTION_KEY": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "EXECUTOR_WEBHOOK_ALLOW": "127.0.0.0/8",
 	}
 	execute(t, f.env, "migrate").must(t, exitSuccess)
@@ -306,8 +308,9 @@ const submitters = 24
 // submit that gets no answer is repeated elsewhere, with the same key.
 func (f *fleet) load(n int, every time.Duration) *load {
 	l := &load{f: f, changed: make(chan struct{})}
-	for i := range n {
-		l.intents = append(l.intents, f.meaning(i))
+	for range n {
+		l.intents = append(l.intents, f.meaning(f.made))
+		f.made++
 	}
 	feed := make(chan *intent)
 	go pour(l.intents, feed, every)
@@ -466,6 +469,9 @@ func (l *load) settled(trouble time.Time) []account {
 	defer cancel()
 	states := make(map[string]client.State, len(l.intents))
 	for i, in := range l.intents {
+		if in.lost {
+			continue
+		}
 		c, err := l.f.living(i).client.Wait(ctx, in.ids[0])
 		if err != nil {
 			t.Errorf("%s is %s, waiting for %+v, a minute after the trouble: %v", in.token, c.State, c.Waiting, err)
@@ -491,7 +497,7 @@ func (l *load) repeat() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for i, in := range l.intents {
-		if in.repeats == 0 {
+		if in.repeats == 0 || in.lost {
 			continue
 		}
 		a, err := l.f.living(i).client.Submit(ctx, in.submission)

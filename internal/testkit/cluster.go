@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"executor/internal/postgres"
@@ -31,6 +30,14 @@ func Cluster(t testing.TB) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := newServer(t, dir)
+	s.Start()
+	return s
+}
+
+// newServer is a server that is not started yet, on a directory that is gone after
+// the test.
+func newServer(t testing.TB, dir string) *Server {
 	s := &Server{t: t, dir: dir}
 	t.Cleanup(func() {
 		s.Stop()
@@ -38,7 +45,6 @@ func Cluster(t testing.TB) *Server {
 			t.Error(err)
 		}
 	})
-	s.Start()
 	return s
 }
 
@@ -90,14 +96,11 @@ func (s *Server) Promote() {
 		s.t.Fatal(err)
 	}
 	s.Start()
-	ctx, cancel := context.WithTimeout(context.Background(), bound)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, s.URL)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer conn.Close(ctx)
-	if _, err := conn.Exec(ctx, `SELECT pg_promote()`); err != nil { // returns when it is done
-		s.t.Fatal(err)
-	}
+	s.promote()
+}
+
+// promote lets a standby that runs take over. It returns when that is done.
+func (s *Server) promote() {
+	s.t.Helper()
+	s.exec(`SELECT pg_promote()`)
 }
