@@ -2,6 +2,7 @@ package outcome
 
 import (
 	"math"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +57,7 @@ func TestRetryAfterCentury(t *testing.T) {
 }
 
 func FuzzRetryAfter(f *testing.F) {
-	for _, value := range []string{"", "1", "-5", "2592000", "Thu, 01 Jan 2026 00:01:00 GMT", "Thursday, 01-Jan-26 00:01:00 GMT", "Thu Jan  1 00:01:00 2026"} {
+	for _, value := range []string{"", "1", "-5", "2592000", "2592001", "+7", "0x10", "1e3", "1_0", "1.5", " 60\t", "60, 120", "\x00", "٣", "18446744073709551617", "Thu, 01 Jan 2026 00:01:00 +0000", "Thu, 32 Jan 2026 00:01:00 GMT", "Thu, 01 Jan 2026 00:01:00 GMT", "Thursday, 01-Jan-26 00:01:00 GMT", "Thu Jan  1 00:01:00 2026"} {
 		f.Add(value, int64(1767225600))
 	}
 	f.Fuzz(func(t *testing.T, value string, unix int64) {
@@ -68,7 +69,20 @@ func FuzzRetryAfter(f *testing.F) {
 		if !ok && wait != 0 {
 			t.Errorf("RetryAfter(%q, %v) is ignored but says %v", value, now, wait)
 		}
+		seconds, isNumber := new(big.Int).SetString(strings.Trim(value, " \t"), 10)
+		isNumber = isNumber && digitsOnly(strings.Trim(value, " \t"))
+		within := isNumber && seconds.Sign() > 0 && seconds.Cmp(big.NewInt(30*24*60*60)) <= 0
+		switch {
+		case isNumber && (ok != within || ok && wait != time.Duration(seconds.Int64())*time.Second):
+			t.Errorf("RetryAfter(%q, %v) = %v, %t", value, now, wait, ok)
+		case ok && !isNumber && !strings.HasSuffix(strings.Trim(value, " \t"), " GMT") && len(strings.Fields(value)) != 5: // dates of RFC 9110 or of asctime
+			t.Errorf("RetryAfter(%q, %v) = %v", value, now, wait)
+		}
 	})
+}
+
+func digitsOnly(s string) bool {
+	return s != "" && strings.IndexFunc(s, func(c rune) bool { return c < '0' || c > '9' }) < 0
 }
 
 func TestBackoffExact(t *testing.T) {
