@@ -164,7 +164,7 @@ func handedReasons(t *testing.T) []string {
 func metricNames(t *testing.T) []string {
 	t.Helper()
 	var names []string
-	for _, file := range []string{"cmd/executor/metrics.go", "attempts/metrics.go", "commands/store.go", "reconcile/store.go", "webhooks/metrics.go"} {
+	for _, file := range []string{"cmd/executor/metrics.go", "attempts/metrics.go", "commands/store.go", "commands/quota.go", "reconcile/store.go", "webhooks/metrics.go"} {
 		names = append(names, matches(t, file, regexp.MustCompile(`"(executor_[a-z_]+)"`))...)
 	}
 	return names

@@ -222,6 +222,7 @@ const (
 
 // Defines values for ProblemCode.
 const (
+	ProblemCodeBacklogFull           ProblemCode = "backlog_full"
 	ProblemCodeBodyTooLarge          ProblemCode = "body_too_large"
 	ProblemCodeCancelRequested       ProblemCode = "cancel_requested"
 	ProblemCodeConflict              ProblemCode = "conflict"

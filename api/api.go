@@ -210,7 +210,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	f := problemFor(err)
 	problem, status := f.view(callOf(r).requestID)
 	gone := errors.Is(r.Context().Err(), context.Canceled) && errors.Is(err, context.Canceled)
-	if status >= http.StatusInternalServerError && !gone {
+	if f.ours(status) && !gone {
 		s.log.Error("request failed", "request_id", problem.RequestID, "client", clientaddr.Of(r), "method", r.Method, "path", r.URL.Path, "code", f.code, "error", err)
 	}
 	for name, value := range f.headers {

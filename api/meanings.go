@@ -94,6 +94,8 @@ func meanings() []meaning {
 			"More requests than the API key may make in a second, or too many without a valid key or signature from one address. Nothing was done. Repeat it after Retry-After seconds; RateLimit and RateLimit-Policy say what is left."},
 		{ProblemCodeInternalError, http.StatusInternalServerError, "Internal error",
 			"Our fault; the log has the cause under the request id. A submit may be repeated with the same key."},
+		{ProblemCodeBacklogFull, http.StatusServiceUnavailable, "Backlog full",
+			"As many commands of the tenant have no outcome yet as it may have. Nothing was accepted. Repeat it after Retry-After seconds with the same key; repeats of what was accepted before are answered as ever."},
 		{ProblemCodeUnavailable, http.StatusServiceUnavailable, "Unavailable",
 			"The database is away, or a commit's answer was lost: it is not known whether the request took effect. Repeat it after Retry-After seconds; a submit with the same key is safe and tells."},
 	}

@@ -3,6 +3,8 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -60,6 +62,7 @@ func problemFor(err error) *failure {
 		bad      *malformed
 		invalid  *commands.Invalid
 		mismatch *commands.KeyMismatch
+		full     *commands.BacklogFull
 	)
 	switch {
 	case errors.As(err, &f):
@@ -73,6 +76,9 @@ func problemFor(err error) *failure {
 		return &failure{code: ProblemCodeIdempotencyKeyReused, commandID: mismatch.CommandID.String(),
 			detail: "The idempotency key belongs to another request, which differs in " + strings.Join(mismatch.Differs, ", ") + ".",
 			fields: differences(mismatch.Differs)}
+	case errors.As(err, &full):
+		return &failure{code: ProblemCodeBacklogFull, headers: map[string]string{"Retry-After": "5"},
+			detail: fmt.Sprintf("As many commands wait or are under way as this tenant may have: %d. Nothing was accepted; repeat it later, with the same key.", full.Limit)}
 	case doubtProblem(err) != nil:
 		return doubtProblem(err)
 	case webhookProblem(err) != nil:
@@ -119,6 +125,12 @@ func fieldProblems(fields []upstreams.FieldError) []FieldProblem {
 		list[i] = FieldProblem{Pointer: f.Pointer, Code: f.Code, Detail: f.Detail}
 	}
 	return list
+}
+
+// ours reports whether the log has to know: the service failed, and did not only
+// refuse.
+func (f *failure) ours(status int) bool {
+	return status >= http.StatusInternalServerError && f.code != ProblemCodeBacklogFull
 }
 
 // view is the problem as it is written.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"executor/commands"
 	"executor/internal/apikeys"
 	"executor/internal/clientaddr"
 	"executor/reconcile"
@@ -149,5 +150,22 @@ func TestMeterForgets(t *testing.T) {
 	}
 	if err := off.pass(httptest.NewRecorder(), r, "k"); err != nil || len(off.familiar) > 0 {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestBacklogFull: a submit is told when to come again, and the log is not filled.
+func TestBacklogFull(t *testing.T) {
+	g := newRig(t)
+	full := &commands.BacklogFull{Limit: 7}
+	g.commands.submit = func(context.Context, commands.Submission) (commands.Accepted, error) {
+		return commands.Accepted{}, full
+	}
+	r := g.submit("k", leastSubmit).want(503)
+	if p := r.problem(ProblemCodeBacklogFull); r.header.Get("Retry-After") != "5" || !strings.Contains(p.Detail, "7") {
+		t.Errorf("%v %s", r.header, r.body)
+	}
+	r = g.do("POST", "/v1/commands/batch", sending(`{"commands":[{"idempotency_key":"k","upstream":"u","operation":"o"}]}`)).want(200)
+	if !strings.Contains(string(r.body), `"code":"backlog_full"`) || strings.Contains(g.log.String(), "backlog") {
+		t.Errorf("%s, and the log has %s", r.body, g.log)
 	}
 }

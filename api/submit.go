@@ -145,7 +145,7 @@ func (s *Server) writeItemProblem(out *jsonWriter, r *http.Request, item int, er
 			problem.Errors[i].Pointer = base + field.Pointer
 		}
 	}
-	if status >= http.StatusInternalServerError {
+	if f.ours(status) {
 		s.log.Error("batch item failed", "request_id", problem.RequestID, "index", item, "code", f.code, "error", err)
 	}
 	out.integer("status", int64(status))

@@ -215,9 +215,9 @@ func orDefault(value, standard string) string {
 }
 
 // refusal keeps apart what was certainly not done (a client error of the service
-// itself) from what may have been.
+// itself, or a full backlog) from what may have been.
 func refusal(p *Problem) error {
-	if p.Code != "" && p.Status < http.StatusInternalServerError {
+	if p.Code != "" && p.Status < http.StatusInternalServerError || p.Code == "backlog_full" {
 		return p
 	}
 	return errUncertain{p}

@@ -37,6 +37,7 @@ type Config struct {
 	Starter    Starter
 	Box        *seal.Box       // of the deployment; without it no one-shot body is taken
 	Files      *bodyfiles.Root // of bodies; nil for none
+	Backlog    int64           // commands of a tenant without an outcome; 0 is no limit
 	Log        *slog.Logger
 	Registry   prometheus.Registerer // nil for no metrics
 }
@@ -57,6 +58,7 @@ type Store struct {
 	healing    sync.Mutex
 	healed     time.Time // Heal goes on from here; zero is the beginning
 	finished   *prometheus.CounterVec
+	quota      *quota
 }
 
 // submitBatch bounds how many submissions share one commit.
@@ -74,12 +76,13 @@ func NewStore(c Config) *Store {
 	s.submits = groupcommit.New(submitBatch, func(ctx context.Context, items []*entry) []groupcommit.Result[Accepted] {
 		return groupcommit.Run(ctx, s.pool, items, s.accept)
 	})
+	s.quota = newQuota(c.Backlog, c.Pool, s.log)
 	s.watch = newWatch(s.finalAmong)
 	s.finished = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "executor_commands_finished_total", Help: "Outcomes that this process committed, by state.",
 	}, []string{"state"})
 	if c.Registry != nil {
-		c.Registry.MustRegister(s.finished)
+		c.Registry.MustRegister(s.finished, s.quota.refused)
 	}
 	return s
 }

@@ -43,7 +43,8 @@ type Request struct {
 
 // Submit accepts a command, or finds the one that the key is bound to. When it
 // returns without an error the command is durable; ErrUnavailable means that it
-// may or may not be, and that repeating the call with the same key tells.
+// may or may not be, and that repeating the call with the same key tells. A
+// *BacklogFull says that nothing was accepted, for now.
 func (s *Store) Submit(ctx context.Context, sub Submission) (Accepted, error) {
 	e, err := s.prepare(ctx, sub)
 	var bad *Invalid
@@ -53,7 +54,18 @@ func (s *Store) Submit(ctx context.Context, sub Submission) (Accepted, error) {
 	if err != nil {
 		return Accepted{}, err
 	}
-	return s.submit(ctx, e)
+	if err := s.quota.take(ctx, sub.Tenant); err != nil {
+		a, err := s.replayOf(ctx, sub, err)
+		if errors.As(err, new(*BacklogFull)) {
+			s.quota.refused.Inc()
+		}
+		return a, err
+	}
+	a, err := s.submit(ctx, e)
+	if err != nil || a.Replayed {
+		s.quota.giveBack(sub.Tenant)
+	}
+	return a, err
 }
 
 // SubmitBatch accepts many at once, each on its own.
@@ -124,10 +136,10 @@ func submitError(err error) error {
 
 // replayOf answers a submission that could not be accepted today: if its key is
 // bound already, to the same request, it gets that command all the same.
-func (s *Store) replayOf(ctx context.Context, sub Submission, bad *Invalid) (Accepted, error) {
+func (s *Store) replayOf(ctx context.Context, sub Submission, refusal error) (Accepted, error) {
 	id, hashes, err := s.boundTo(ctx, sub.Tenant, sub.Key)
 	if errors.Is(err, ErrNotFound) {
-		return Accepted{}, bad
+		return Accepted{}, refusal
 	}
 	if err != nil {
 		return Accepted{}, err

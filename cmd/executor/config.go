@@ -50,6 +50,7 @@ type Config struct {
 
 	TrustedProxies []string // CIDRs whose X-Forwarded-For is believed
 	KeyRate        int      // requests of one API key in a second; 0 = no limit
+	Backlog        int64    // commands of a tenant without an outcome; 0 = no limit
 	AddressRate    int      // requests without a valid key from one address in a minute; 0 = no limit
 
 	MaxConnections int           // of the database pool
@@ -75,6 +76,7 @@ func defaultConfig() Config {
 		Roles:          knownRoles(),
 		KeyRate:        1000,
 		AddressRate:    300,
+		Backlog:        100_000,
 		MaxConnections: 16,
 		DatabaseWait:   30 * time.Second,
 		LeaseTTL:       10 * time.Second,
@@ -353,6 +355,7 @@ func (c Config) LogValue() slog.Value {
 		slog.Int("key_rate", c.KeyRate),
 		slog.Int("address_rate", c.AddressRate),
 		slog.Any("webhook_ports", c.WebhookPorts),
+		slog.Int64("backlog", c.Backlog),
 		slog.Bool("frozen", c.Frozen),
 		slog.Int("max_connections", c.MaxConnections),
 		slog.String("database_wait", c.DatabaseWait.String()),

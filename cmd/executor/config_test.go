@@ -55,6 +55,11 @@ func TestValidate(t *testing.T) {
 		"long instance":      {func(c *Config) { c.Instance = strings.Repeat("x", 91) }, []string{"EXECUTOR_INSTANCE"}},
 		"log format":         {func(c *Config) { c.LogFormat = "xml" }, []string{"EXECUTOR_LOG_FORMAT", `"xml"`}},
 		"log level":          {func(c *Config) { c.LogLevel = "loud" }, []string{"EXECUTOR_LOG_LEVEL", `"loud"`}},
+		"trusted proxies":    {func(c *Config) { c.TrustedProxies = []string{"10.0.0.1"} }, []string{"EXECUTOR_TRUSTED_PROXIES", `"10.0.0.1"`}},
+		"trust in everybody": {func(c *Config) { c.TrustedProxies = []string{"::/0"} }, []string{"EXECUTOR_TRUSTED_PROXIES"}},
+		"key rate":           {func(c *Config) { c.KeyRate = -1 }, []string{"EXECUTOR_KEY_RATE is -1"}},
+		"address rate":       {func(c *Config) { c.AddressRate = -1 }, []string{"EXECUTOR_ADDRESS_RATE is -1"}},
+		"backlog":            {func(c *Config) { c.Backlog = -1 }, []string{"EXECUTOR_BACKLOG is -1"}},
 		"all of it is shown": {func(c *Config) { c.DeploymentID, c.Listen = "", "x" }, []string{"EXECUTOR_DEPLOYMENT_ID", "EXECUTOR_LISTEN"}},
 	}
 	for name, tt := range tests {

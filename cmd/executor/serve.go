@@ -156,7 +156,7 @@ func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv
 	ups := upstreams.NewStore(pool)
 	p.commands = commands.NewStore(commands.Config{
 		Pool: pool, Upstreams: ups, Jobs: jobs, Announcer: p.hooks, Deployment: p.config.DeploymentID, Box: box,
-		Files: bodyfiles.New(p.config.BodyDir), Log: p.log, Registry: registry,
+		Files: bodyfiles.New(p.config.BodyDir), Log: p.log, Registry: registry, Backlog: p.config.Backlog,
 	})
 	secrets := egress.NewSecrets(getenv, p.config.SecretsDir)
 	p.openDoubts(pool, ups, secrets, registry)
