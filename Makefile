@@ -1,9 +1,14 @@
 FUZZTIME ?= 30s
 
-.PHONY: build test lint generate fuzz bench screenshots
+.PHONY: build sbom test lint generate fuzz bench screenshots
 
 build:
 	go build -trimpath -o bin/executor ./cmd/executor
+
+# The modules in the program, with their versions and sums, as CycloneDX. The same
+# program gives the same file.
+sbom: build
+	go tool -modfile=tools/go.mod cyclonedx-gomod bin -json -std -noserial -notimestamp -output bin/executor.cdx.json bin/executor
 
 test:
 	go run ./internal/testkit/withpg go test -race ./...

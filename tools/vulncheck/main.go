@@ -1,10 +1,12 @@
-// Vulncheck scans the project for known vulnerabilities that its code reaches.
+// Vulncheck scans the project for known vulnerabilities that its code reaches,
+// and the modules of the tools for any at all.
 //
 //	go -C tools run ./vulncheck file:///path/to/data/osv .. ./...
 //
-// It fails on every one that is not in allowed.txt. Those of the standard
-// library are reported only: which patch release of Go builds the program is
-// for whoever builds it to choose.
+// It fails on every one that has no reason in allowed.txt, or one whose last day
+// is over. An exception that nothing needs any more fails too, but for those of
+// the standard library: which patch release of Go builds the program is for
+// whoever builds it to choose.
 package main
 
 import (
@@ -19,13 +21,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/vuln/scan"
 )
 
-// allowedText has one vulnerability a line: its ID, and why it does not matter
-// here.
-//
 //go:embed allowed.txt
 var allowedText string
 
@@ -41,26 +41,42 @@ func main() {
 }
 
 func run(database, dir string, packages []string) error {
-	var out bytes.Buffer
-	cmd := scan.Command(context.Background(), append([]string{"-format", "json", "-db", database, "-C", dir}, packages...)...)
-	cmd.Stdout = &out
-	if err := errors.Join(cmd.Start(), cmd.Wait()); err != nil {
-		return fmt.Errorf("scan: %w\n%s", err, out.String())
-	}
-	found, err := read(&out)
-	if err != nil {
-		return err
-	}
 	allowed, err := parseAllowed(allowedText)
 	if err != nil {
 		return err
 	}
-	return judge(found, allowed)
+	product, err := scanFor(database, append([]string{"-C", dir}, packages...)...)
+	if err != nil {
+		return err
+	}
+	tools, err := scanFor(database, "-C", "vulncheck", "-scan", "module")
+	if err != nil {
+		return err
+	}
+	found := called(product)
+	for id, v := range tools {
+		if v.module != standardLibrary { // the program's scan knows which of its functions are called
+			found[id] = v
+		}
+	}
+	return judge(found, allowed, time.Now())
 }
 
-// vulnerability is one that the code reaches.
+// scanFor runs govulncheck and reads what it found.
+func scanFor(database string, args ...string) (map[string]vulnerability, error) {
+	var out bytes.Buffer
+	cmd := scan.Command(context.Background(), append([]string{"-format", "json", "-db", database}, args...)...)
+	cmd.Stdout = &out
+	if err := errors.Join(cmd.Start(), cmd.Wait()); err != nil {
+		return nil, fmt.Errorf("scan: %w\n%s", err, out.String())
+	}
+	return read(&out)
+}
+
+// vulnerability is one that a module in use has.
 type vulnerability struct {
 	id, module, version, fixed, summary string
+	called                              bool // a function that has it is reached
 }
 
 const standardLibrary = "stdlib"
@@ -82,7 +98,7 @@ type message struct {
 	} `json:"finding"`
 }
 
-// read collects the vulnerabilities whose code is called, by ID.
+// read collects the vulnerabilities by ID.
 func read(r io.Reader) (map[string]vulnerability, error) {
 	found, summaries := map[string]vulnerability{}, map[string]string{}
 	decoder := json.NewDecoder(r)
@@ -98,8 +114,9 @@ func read(r io.Reader) (map[string]vulnerability, error) {
 		if m.OSV != nil {
 			summaries[m.OSV.ID] = m.OSV.Summary
 		}
-		if f := m.Finding; f != nil && len(f.Trace) > 0 && f.Trace[0].Function != "" {
-			found[f.OSV] = vulnerability{f.OSV, f.Trace[0].Module, f.Trace[0].Version, f.FixedVersion, ""}
+		if f := m.Finding; f != nil && len(f.Trace) > 0 {
+			called := found[f.OSV].called || f.Trace[0].Function != ""
+			found[f.OSV] = vulnerability{f.OSV, f.Trace[0].Module, f.Trace[0].Version, f.FixedVersion, "", called}
 		}
 	}
 	for id, v := range found {
@@ -109,47 +126,65 @@ func read(r io.Reader) (map[string]vulnerability, error) {
 	return found, nil
 }
 
-func parseAllowed(text string) (map[string]string, error) {
-	allowed := map[string]string{}
+// called are those whose code is reached.
+func called(found map[string]vulnerability) map[string]vulnerability {
+	found = maps.Clone(found)
+	maps.DeleteFunc(found, func(_ string, v vulnerability) bool { return !v.called })
+	return found
+}
+
+// exception is a line of allowed.txt.
+type exception struct {
+	module string
+	until  time.Time // its last day
+	reason string
+}
+
+func parseAllowed(text string) (map[string]exception, error) {
+	allowed := map[string]exception{}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		id, reason, _ := strings.Cut(line, " ")
-		if strings.TrimSpace(reason) == "" {
-			return nil, fmt.Errorf("allowed.txt: %s has no reason", id)
+		words := strings.Fields(line)
+		if len(words) < 4 {
+			return nil, fmt.Errorf("allowed.txt: %q is not an ID, a module, a last day and a reason", line)
 		}
-		allowed[id] = strings.TrimSpace(reason)
+		until, err := time.Parse(time.DateOnly, words[2])
+		if err != nil {
+			return nil, fmt.Errorf("allowed.txt: the last day of %s: %w", words[0], err)
+		}
+		allowed[words[0]] = exception{words[1], until, strings.Join(words[3:], " ")}
 	}
 	return allowed, nil
 }
 
 // judge prints what was found, with the reason why it passes or that it does
-// not. An exception that nothing needs any more fails too.
-func judge(found map[string]vulnerability, allowed map[string]string) error {
+// not.
+func judge(found map[string]vulnerability, allowed map[string]exception, now time.Time) error {
 	var failed []string
 	for _, id := range slices.Sorted(maps.Keys(found)) {
-		v := found[id]
-		verdict := "NOT ALLOWED"
-		switch reason, ok := allowed[id]; {
-		case v.module == standardLibrary:
-			verdict = "fixed by building with a newer patch release of Go"
-		case ok:
-			verdict = "allowed: " + reason
-		default:
+		v, e := found[id], allowed[id]
+		verdict := "allowed: " + e.reason
+		switch {
+		case e.module != v.module:
+			verdict = "NOT ALLOWED"
 			failed = append(failed, id)
+		case now.After(e.until.AddDate(0, 0, 1)):
+			verdict = "NOT ALLOWED ANY MORE, look at it again: " + e.reason
+			failed = append(failed, id+" (allowed until "+e.until.Format(time.DateOnly)+")")
 		}
 		fmt.Printf("%s %s@%s (fixed in %s) %s: %s\n", id, v.module, v.version, v.fixed, v.summary, verdict)
 	}
-	for id := range allowed {
-		if _, ok := found[id]; !ok {
+	for _, id := range slices.Sorted(maps.Keys(allowed)) {
+		if _, ok := found[id]; !ok && allowed[id].module != standardLibrary {
 			failed = append(failed, id+" (in allowed.txt, but not found any more)")
 		}
 	}
 	if len(failed) > 0 {
 		return fmt.Errorf("not allowed: %s", strings.Join(failed, ", "))
 	}
-	fmt.Printf("%d known vulnerabilities are reached, none of them without a reason\n", len(found))
+	fmt.Printf("%d known vulnerabilities, none of them without a reason\n", len(found))
 	return nil
 }
