@@ -89,6 +89,10 @@ func (s *Server) ApplyUpstream(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	u, changed, err := s.upstreams.Apply(r.Context(), profile, audit.By{Actor: caller.Name})
+	var elsewhere *upstreams.CredentialError
+	if errors.As(err, &elsewhere) {
+		return invalidProfile(&elsewhere.ParseError)
+	}
 	if err != nil {
 		return err
 	}

@@ -63,6 +63,9 @@ func (r *reader) auth(m *mapping, e Egress) Auth {
 		a.ClientID, a.ClientSecret = m.identity("client_id"), m.secret("client_secret")
 		a.Scopes = m.texts("scopes")
 	}
+	if a.Type != AuthNone {
+		a.Origins = r.origins(m, e)
+	}
 	m.done()
 	return a
 }

@@ -70,6 +70,7 @@ type Auth struct {
 	ClientID     string // as it is, or a reference
 	ClientSecret string // a reference
 	Scopes       []string
+	Origins      []string // where the credential may go; none = to base_url's and token_url's, as far as it went there before
 }
 
 // Kinds of Auth.

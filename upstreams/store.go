@@ -87,7 +87,8 @@ const upstreamColumns = `id, tenant, name, version, paused_at, paused_by, paused
 
 // Apply makes the profile the newest version of its upstream, and makes the
 // upstream if there is none. The source that is the newest already changes
-// nothing.
+// nothing. A *CredentialError says that a credential would go to another origin
+// than before.
 func (s *Store) Apply(ctx context.Context, p *Profile, by audit.By) (Upstream, bool, error) {
 	return s.apply(ctx, p, by, func(upstreamRow) error { return nil })
 }
@@ -118,6 +119,9 @@ func (s *Store) apply(ctx context.Context, p *Profile, by audit.By, guard func(u
 			return err
 		}
 		if err := guard(row); err != nil {
+			return err
+		}
+		if err := checkCredentials(ctx, tx, row, p); err != nil {
 			return err
 		}
 		changed = true

@@ -17,6 +17,7 @@ func (r *reader) warn(code string, m *mapping, name, message string) {
 
 // checkProfile looks at relations between settings of the whole profile.
 func (r *reader) checkProfile(m *mapping, p *Profile) {
+	r.checkOrigins(m, p)
 	if p.Auth.Type == AuthHeader && slices.ContainsFunc(p.Headers, func(h Header) bool { return h.Name == p.Auth.Name }) {
 		m.fail("headers", fmt.Sprintf("%s is set by auth already", p.Auth.Name), "Remove it here.")
 	}

@@ -208,9 +208,13 @@ func (s *Server) applyProfile(v *visit, f *profileForm, p *upstreams.Profile) er
 		return s.offerProfile(v, http.StatusUnprocessableEntity, f, p)
 	}
 	u, changed, err := s.upstreams.ApplyOver(v.r.Context(), p, f.Base, audit.By{Actor: v.actor(), Reason: f.Reason})
+	var elsewhere *upstreams.CredentialError
 	switch {
 	case errors.Is(err, upstreams.ErrStale):
 		return s.staleProfile(v, f, p)
+	case errors.As(err, &elsewhere):
+		f.Problem, f.Problems = "A credential would go where it was not meant to. Nothing was applied.", elsewhere.Problems
+		return s.showProfileForm(v, http.StatusUnprocessableEntity, f)
 	case err != nil:
 		return err
 	case changed:
