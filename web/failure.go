@@ -8,6 +8,7 @@ import (
 
 	"executor/attempts"
 	"executor/commands"
+	"executor/internal/audit"
 	"executor/internal/operators"
 	"executor/reconcile"
 	"executor/upstreams"
@@ -61,7 +62,7 @@ func failureOf(err error) *failure {
 		return &failure{http.StatusNotFound, "Not found", "This tenant has no such upstream, or the upstream no such version."}
 	case errors.Is(err, webhooks.ErrNotFound), errors.Is(err, reconcile.ErrReportNotFound), errors.Is(err, reconcile.ErrBulkNotFound):
 		return &failure{http.StatusNotFound, "Not found", "This tenant has nothing of that id."}
-	case errors.Is(err, commands.ErrBadCursor), errors.Is(err, webhooks.ErrBadCursor):
+	case errors.Is(err, commands.ErrBadCursor), errors.Is(err, webhooks.ErrBadCursor), errors.Is(err, audit.ErrBadCursor):
 		return &failure{http.StatusBadRequest, "That did not work", "This page of the list does not exist. Start again from the first one."}
 	case errors.Is(err, commands.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return &failure{http.StatusServiceUnavailable, "The database does not answer",

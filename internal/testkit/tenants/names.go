@@ -38,8 +38,11 @@ func (n Names) IDs() (kinds []string) {
 	return kinds
 }
 
-// nobody is as long as the name of a tenant, and stands in no answer.
-const nobody = "zzyzx1"
+// nobody is as long as the name of a tenant, sorts as it does, and stands in no answer.
+const nobody = "glorex"
+
+// Nobody is the name of no tenant.
+func (Names) Nobody() string { return nobody }
 
 // Ghosts are names of the same form that name nothing at all.
 func (n Names) Ghosts() Names {
@@ -57,7 +60,7 @@ func (n Names) Ghosts() Names {
 // Hide replaces the names in a text by their kinds.
 func (n Names) Hide(text string) string {
 	for kind, name := range n {
-		if _, err := uuid.Parse(name); err == nil {
+		if _, err := uuid.Parse(name); err == nil || strings.HasPrefix(kind, "cursor") && name != "" {
 			text = strings.ReplaceAll(text, name, "«"+kind+"»")
 		}
 	}
