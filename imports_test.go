@@ -42,6 +42,7 @@ var apart = map[string][]string{
 	"internal/groupcommit": {},
 	"internal/operators":   {"internal/audit", "internal/clientaddr", "internal/postgres"},
 	"internal/seal":        {},
+	"internal/seats":       {},
 	"internal/simulator":   {},
 	"internal/testkit":     {"internal/postgres", "migrations"},
 

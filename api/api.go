@@ -15,6 +15,7 @@ import (
 	"executor/commands"
 	"executor/internal/audit"
 	"executor/internal/clientaddr"
+	"executor/internal/seats"
 	"executor/upstreams"
 )
 
@@ -81,6 +82,8 @@ type Server struct {
 	batchBytes  int64
 	keyRate     *meter
 	strangers   *strangers
+	streams     *seats.Seats  // of event streams
+	waits       *seats.Seats  // of requests that wait for a final state
 	heartbeat   time.Duration // between the comments of an event stream
 	poll        time.Duration // between two looks for new events
 	draining    context.Context
@@ -95,6 +98,7 @@ func NewServer(c Config) *Server {
 		reports: c.Reports, webhooks: c.Webhooks, audit: c.Audit, keys: c.Keys, deployment: c.Deployment, health: c.Health, log: c.Log,
 		submitBytes: c.SubmitBytes, batchBytes: c.BatchBytes,
 		keyRate: newMeter("key", c.KeyRate, keyWindow), strangers: newStrangers(c.AddressRate),
+		streams: seats.New(streamsOfKey, streamsOfAll), waits: seats.New(waitsOfKey, waitsOfAll),
 		heartbeat: 15 * time.Second, poll: time.Second, document: documentJSON(),
 	}
 	if s.submitBytes <= 0 {

@@ -3,12 +3,14 @@ package api
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
 	"github.com/google/uuid"
 
 	"executor/commands"
+	"executor/internal/apikeys"
 )
 
 // eventStream is the media type of server-sent events.
@@ -31,10 +33,23 @@ func (s *Server) ListEvents(w http.ResponseWriter, r *http.Request) error {
 	return write(w, http.StatusOK, "application/json", page(list, "", writeEvent))
 }
 
+// How many streams there may be at once in a process; each asks the database every
+// second.
+const (
+	streamsOfKey = 32
+	streamsOfAll = 1024
+)
+
 // streamEvents writes events as they come, until the client leaves or the
 // server drains. Once it has begun, an error can only end it; the client comes
 // back with the last id it saw.
 func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, id uuid.UUID, list []commands.Event) error {
+	leave, ok := s.streams.Take(sourceOfKey(callOf(r).key))
+	if !ok {
+		return &failure{code: ProblemCodeRateLimited, headers: map[string]string{"Retry-After": "60"},
+			detail: "This process has as many event streams open as it may have for one API key, or for all. Close one, or read the events without a stream."}
+	}
+	defer leave()
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(s.draining, cancel)()
@@ -56,6 +71,9 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, id uuid.UU
 		case <-ctx.Done():
 			return nil
 		case <-heartbeat.C:
+			if s.revoked(ctx, r) {
+				return nil
+			}
 			if err := out.comment("still here"); err != nil {
 				return nil
 			}
@@ -70,6 +88,13 @@ func (s *Server) streamEvents(w http.ResponseWriter, r *http.Request, id uuid.UU
 			list = next
 		}
 	}
+}
+
+// revoked reports whether the key of a stream was good when it began and is no more.
+func (s *Server) revoked(ctx context.Context, r *http.Request) bool {
+	secret, _ := bearer(r.Header)
+	_, err := s.keys.Authenticate(ctx, secret)
+	return errors.Is(err, apikeys.ErrUnknown)
 }
 
 // seenUpTo is the set of the events up to the last one that a client saw; empty

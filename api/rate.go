@@ -83,12 +83,15 @@ func (m *meter) refusal(h http.Header, detail string) error {
 		headers: map[string]string{"Retry-After": strconv.Itoa(int(m.window / time.Second))}}
 }
 
-// ofKey counts a request of an API key, of whatever tenant.
+// sourceOfKey tells keys apart, of whatever tenant.
+func sourceOfKey(key apikeys.Key) string { return key.Tenant + "\x00" + key.Name }
+
+// ofKey counts a request of an API key.
 func (m *meter) ofKey(w http.ResponseWriter, key apikeys.Key) error {
 	if m == nil {
 		return nil
 	}
-	left, ok := m.take(key.Tenant + "\x00" + key.Name)
+	left, ok := m.take(sourceOfKey(key))
 	if !ok {
 		return m.refusal(w.Header(), fmt.Sprintf("The API key %q may make %d requests a second to this process.", key.Name, m.limit))
 	}

@@ -45,9 +45,22 @@ func notePreference(h http.Header, wait time.Duration) {
 	h.Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
 }
 
+// How many requests may wait at once in a process. Who finds no room is answered at
+// once: a wait is a wish.
+const (
+	waitsOfKey = 1000
+	waitsOfAll = 4000
+)
+
 // await waits for a command to become final, for so long at most, or until the
 // server drains.
 func (s *Server) await(w http.ResponseWriter, r *http.Request, id uuid.UUID, wait time.Duration) (commands.Command, error) {
+	leave, ok := s.waits.Take(sourceOfKey(callOf(r).key))
+	if !ok {
+		w.Header().Del("Preference-Applied")
+		return s.commands.Get(r.Context(), callOf(r).key.Tenant, id)
+	}
+	defer leave()
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	defer context.AfterFunc(s.draining, cancel)()

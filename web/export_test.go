@@ -6,6 +6,9 @@ import (
 	"executor/internal/operators"
 )
 
+// MaxLiveOfOne bounds the live pages of one person.
+const MaxLiveOfOne = maxLiveOfOne
+
 // Route is a page or an action as tests walk them.
 type Route struct {
 	Method, Pattern string

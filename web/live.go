@@ -28,6 +28,8 @@ const (
 	listTicks = 3                // looks between two refreshes of lists
 	liveBound = 10 * time.Minute // a stream's life: then the browser connects anew, and is admitted anew
 	maxLive   = 256              // streams of a process at a time; each asks the database every tick
+
+	maxLiveOfOne = 16 // of them for one person: so many pages may be open in one browser
 )
 
 // live is a stream of server-sent events (WHATWG HTML, 9.2). It says that
@@ -38,12 +40,12 @@ func (s *Server) live(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if s.streams.Add(1) > maxLive {
-		s.streams.Add(-1)
+	leave, ok := s.streams.Take(v.operator.ID.String())
+	if !ok {
 		v.w.Header().Set("Retry-After", "60")
-		return &failure{http.StatusServiceUnavailable, "Too many live pages", "This process keeps no more pages live. Reload the page to see what is new."}
+		return &failure{http.StatusServiceUnavailable, "Too many live pages", "This process keeps no more pages live, for you or for everybody. Reload the page to see what is new."}
 	}
-	defer s.streams.Add(-1)
+	defer leave()
 	stream := http.NewResponseController(v.w)
 	_ = stream.SetWriteDeadline(time.Now().Add(liveBound + time.Minute))
 	v.w.Header().Set("Content-Type", "text/event-stream")

@@ -8,9 +8,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"executor/internal/audit"
 	"executor/internal/operators"
+	"executor/web"
 )
 
 // stream is a live page's stream, read by lines.
@@ -85,6 +87,46 @@ func TestALiveStreamEndsWithItsSession(t *testing.T) {
 	if live.until("never") {
 		t.Error("the stream goes on")
 	}
+}
+
+// TestLivePagesOfAPersonAreBounded: one person's browser leaves room for the others.
+func TestLivePagesOfAPersonAreBounded(t *testing.T) {
+	s := newSite(t)
+	otto := s.as(t, "otto")
+	var streams []stream
+	for range web.MaxLiveOfOne {
+		streams = append(streams, otto.stream("/live?topic=lists"))
+	}
+	p, _ := otto.once(http.MethodGet, "/live?topic=lists", nil)
+	if p.status != http.StatusServiceUnavailable || p.header.Get("Retry-After") == "" {
+		t.Errorf("one more answers %d", p.status)
+	}
+	s.as(t, "vera").stream("/live?topic=lists")
+	streams[0].body.Close()
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		if p, _ := otto.glance("/live?topic=lists"); p == http.StatusOK {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("a page that was closed still counts")
+		}
+	}
+}
+
+// glance asks for a stream and leaves at once.
+func (b *browse) glance(path string) (status int, err error) {
+	ctx, cancel := context.WithTimeout(b.t.Context(), patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.site.http.URL+path, nil)
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Cookie", b.cookie)
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
 }
 
 func TestNobodyWatchesWhatIsNotTheirs(t *testing.T) {

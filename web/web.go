@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/alexedwards/scs/v2"
@@ -24,6 +23,7 @@ import (
 	"executor/commands"
 	"executor/internal/apikeys"
 	"executor/internal/operators"
+	"executor/internal/seats"
 	"executor/reconcile"
 	"executor/upstreams"
 	"executor/webhooks"
@@ -64,7 +64,7 @@ type Server struct {
 	pages      pages
 	assets     *assets
 	tick       time.Duration // between two looks of a live page
-	streams    atomic.Int64  // live pages
+	streams    *seats.Seats  // live pages
 	draining   context.Context
 	drain      context.CancelFunc
 }
@@ -83,7 +83,7 @@ func NewServer(c Config) (*Server, error) {
 	s := &Server{
 		pool: c.Pool, commands: c.Commands, upstreams: c.Upstreams, doubts: c.Doubts, hooks: c.Hooks, deployment: c.Deployment,
 		keys: c.Keys, operators: c.Operators, sessions: c.Sessions, json: c.JSON, instance: c.Instance, log: c.Log,
-		tick: 2 * time.Second,
+		tick: 2 * time.Second, streams: seats.New(maxLiveOfOne, maxLive),
 	}
 	var err error
 	if s.assets, err = loadAssets(); err != nil {
