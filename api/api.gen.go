@@ -1273,6 +1273,9 @@ type MatrixRow struct {
 	// IfStopped How the command ends.
 	IfStopped MatrixEnd `json:"if_stopped"`
 
+	// OneShot How it ends where the body is one-shot and so is never sent again; null without a body.
+	OneShot *MatrixEnd `json:"one_shot"`
+
 	// ReadBy What gave the answer.
 	ReadBy string `json:"read_by"`
 	Reason string `json:"reason"`

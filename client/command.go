@@ -15,6 +15,7 @@ type Command struct {
 	Upstream        string
 	Operation       string
 	ProfileVersion  int
+	BodyKind        BodyKind // how its body can be sent again
 	Priority        Priority
 	CreatedAt       time.Time
 	Deadline        time.Time // no attempt starts after it
@@ -107,7 +108,7 @@ func (c *Command) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	*c = Command{
-		d.ID, d.State, d.Final, d.Version, d.Key, d.Upstream, d.Operation, d.ProfileVersion, d.Priority, d.CreatedAt, d.Deadline,
+		d.ID, d.State, d.Final, d.Version, d.Key, d.Upstream, d.Operation, d.ProfileVersion, d.BodyKind, d.Priority, d.CreatedAt, d.Deadline,
 		d.NotBefore, d.FinalizedAt, d.NextAttemptAt, d.CancelRequested, d.Waiting, nil, d.Record, d.Reconciliation, d.Metadata,
 		append(json.RawMessage{}, b...),
 	}

@@ -47,6 +47,9 @@ type Row struct {
 
 	IfStopped End `json:"if_stopped"` // nothing more is sent, because the caller cancels
 	AtTheEnd  End `json:"at_the_end"` // it happens on every attempt
+	// OneShot is the end of a command whose body is one-shot, and so has one attempt;
+	// nil where there is no body, or no first attempt to which this could happen.
+	OneShot *End `json:"one_shot"`
 }
 
 // End is how the command ends.
@@ -120,7 +123,19 @@ func (o *Operation) row(e event) Row {
 		row.Wait = short(first.Wait)
 	}
 	row.AtTheEnd = play.toTheEnd(first)
+	row.OneShot = o.onlyOnce(e)
 	return row
+}
+
+// onlyOnce plays an event for a body that cannot be sent again.
+func (o *Operation) onlyOnce(e event) *End {
+	if o.Body == BodyNone || e.afterLost {
+		return nil
+	}
+	play := newPlay(o, e)
+	play.facts.Body = outcome.BodyOneShot
+	end := play.toTheEnd(play.attempt())
+	return &end
 }
 
 // play is a synthetic history: the same event on every attempt, the longest

@@ -39,7 +39,50 @@ func (m OperationMatrix) print(b *bytes.Buffer, upstream string) {
 	for _, r := range m.Rows {
 		line(b, r.Event, string(r.Answer), r.then(), r.AtTheEnd.String())
 	}
+	m.printOneShot(b)
 	m.Lookups.print(b)
+}
+
+// printOneShot says how it ends where the body cannot be sent again, for everything
+// that would be retried otherwise, end by end.
+func (m OperationMatrix) printOneShot(b *bytes.Buffer) {
+	var ends []string
+	events := map[string][]string{}
+	for _, r := range m.Rows {
+		retried := r.Decision == outcome.VerdictRetry || r.Decision == outcome.VerdictWaitBudget
+		if r.OneShot == nil || !retried {
+			continue
+		}
+		end := r.OneShot.String()
+		if events[end] == nil {
+			ends = append(ends, end)
+		}
+		events[end] = append(events[end], r.Event)
+	}
+	if len(ends) == 0 {
+		return
+	}
+	b.WriteString("\nwith a one-shot body nothing is retried: instead it ends\n")
+	for _, end := range ends {
+		wrap(b, cell(end, eventWidth), events[end])
+	}
+}
+
+// wrap lists items behind a head, in lines of 120 characters at most.
+func wrap(b *bytes.Buffer, head string, items []string) {
+	width := utf8.RuneCountInString(head)
+	text := head
+	for i, item := range items {
+		if i < len(items)-1 {
+			item += ";"
+		}
+		if utf8.RuneCountInString(text)+utf8.RuneCountInString(item) > 119 {
+			b.WriteString(strings.TrimRight(text, " ") + "\n")
+			text = strings.Repeat(" ", width)
+		}
+		text += item + " "
+	}
+	b.WriteString(strings.TrimRight(text, " ") + "\n")
 }
 
 // contract says in words what the upstream promises.

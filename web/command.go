@@ -158,6 +158,7 @@ func (s *Server) readRequest(ctx context.Context, p *commandPage) error {
 		Method: asked.Method, Path: marked(asked.Path), Headers: sentHeaders(asked.Headers), ContentType: asked.ContentType,
 		Body: newExcerpt(asked.Body, int64(len(asked.Body)), shownBytes),
 	}
+	p.Request.Kind, p.Request.Files = asked.Kind, asked.Files
 	if asked.Cut {
 		p.Request.Body.Stored, p.Request.Body.Empty = asked.BodyBytes, false
 	}

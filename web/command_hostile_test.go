@@ -30,6 +30,7 @@ deadline: 10m
 retry: {max_attempts: 1}
 announce_unresolved_after: 0s
 operations:
+  stored: {method: PUT, path: /stored, body: raw}
   act:
     method: POST
     path: /act

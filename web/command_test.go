@@ -140,6 +140,25 @@ func TestASubmissionPutTogetherAgainGivesTheSameCommand(t *testing.T) {
 	}
 }
 
+// TestACommandPageTellsOfBodiesThatAreNotStored: a one-shot body is nowhere to be
+// shown; a file is named, and the repeat refers to it again.
+func TestACommandPageTellsOfBodiesThatAreNotStored(t *testing.T) {
+	s := newSite(t)
+	s.evil(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) })
+	once := s.submit(t, "once", "act", "", toEvil("act", `{"pin":"canary-4711"}`), func(sub *commands.Submission) { sub.OneShot = true })
+	s.await(t, once, outcome.StateSuccess)
+	p := s.as(t, "vera").get(pageOf(once))
+	p.has(t, "The body is one-shot", "your own copy of its body")
+	if strings.Contains(p.body, "canary") {
+		t.Error("the page shows the body")
+	}
+	file := s.submit(t, "file", "stored", "", func(sub *commands.Submission) {
+		sub.Upstream, sub.Body, sub.HasBody, sub.BodyFile = "evil", nil, false, s.bodyFile(t, "in/a.pdf", "content")
+	})
+	s.await(t, file, outcome.StateSuccess)
+	s.as(t, "vera").get(pageOf(file)).has(t, "in/a.pdf", "is read from the service", "--body-ref")
+}
+
 // TestACommandSettlesWhileWatched is the page in a browser: it changes by itself, and
 // leaves alone what the reader has unfolded.
 func TestACommandSettlesWhileWatched(t *testing.T) {

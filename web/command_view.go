@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"executor/commands"
+	"executor/internal/bodyfiles"
 	"executor/outcome"
 	"executor/reconcile"
 )
@@ -129,6 +130,8 @@ type requestView struct {
 	Path        template.HTML
 	Headers     []namedText
 	ContentType string
+	Kind        outcome.Body
+	Files       []bodyfiles.Placed // sent within the body
 	Body        excerpt
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -68,6 +69,9 @@ func submitLine(s commands.Submission) (string, bool) {
 	if s.ContentType != "" {
 		words = append(words, "--content-type "+shellQuote(s.ContentType))
 	}
+	if f := s.BodyFile; f != nil {
+		return joinLine(append(words, "--body-ref "+shellQuote(fmt.Sprintf("%s;size=%d;sha256=%s", f.Path, f.Size, f.SHA256)))), true
+	}
 	if !s.HasBody {
 		return joinLine(words), true
 	}
@@ -122,6 +126,8 @@ func submissionJSON(s commands.Submission) []byte {
 		member("content_type", plainJSON(s.ContentType))
 	}
 	switch {
+	case s.BodyFile != nil:
+		member("body_ref", plainJSON(s.BodyFile))
 	case !s.HasBody:
 	case json.Valid(s.Body):
 		member("body", s.Body)

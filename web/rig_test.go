@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -13,6 +15,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +28,7 @@ import (
 	"executor/commands"
 	"executor/internal/apikeys"
 	"executor/internal/audit"
+	"executor/internal/bodyfiles"
 	"executor/internal/egress"
 	"executor/internal/operators"
 	"executor/internal/seal"
@@ -52,6 +56,7 @@ var ledgerProfile string
 // simulated upstream, and the engines that send, ask and deliver.
 type site struct {
 	pool       *pgxpool.Pool
+	files      string // root of the files of bodies
 	ups        *upstreams.Store
 	commands   *commands.Store
 	doubts     *reconcile.Store
@@ -71,7 +76,7 @@ type site struct {
 // vera (viewer), otto (operator) and ada (admin).
 func newSite(t testing.TB) *site {
 	t.Helper()
-	s := &site{pool: testkit.Database(t), log: &bytes.Buffer{}}
+	s := &site{pool: testkit.Database(t), files: t.TempDir(), log: &bytes.Buffer{}}
 	log := slog.New(slog.NewTextHandler(&testWriter{t}, nil))
 	s.wire(t, log)
 	s.simulate(t)
@@ -112,7 +117,7 @@ func (s *site) wire(t testing.TB, log *slog.Logger) {
 	}
 	s.hooks = webhooks.NewStore(webhooks.Config{Pool: s.pool, Box: box, Allow: loopback, Log: log})
 	t.Cleanup(s.hooks.Close)
-	s.commands = commands.NewStore(commands.Config{Pool: s.pool, Upstreams: s.ups, Jobs: jobs, Announcer: s.hooks, Deployment: "test", Log: log})
+	s.commands = commands.NewStore(commands.Config{Pool: s.pool, Upstreams: s.ups, Jobs: jobs, Announcer: s.hooks, Deployment: "test", Box: box, Files: bodyfiles.New(s.files), Log: log})
 	t.Cleanup(s.commands.Close)
 	s.doubts = reconcile.NewStore(reconcile.Config{Pool: s.pool, Commands: s.commands, Upstreams: s.ups, Log: log})
 	if _, err := attempts.NewDeployment(s.pool, "test", nil).Adopt(t.Context(), audit.By{Actor: "test"}); err != nil {
@@ -145,7 +150,7 @@ func (s *site) startEngines(t testing.TB, log *slog.Logger) {
 	instance := "test-" + uuid.NewString()
 	engine, err := attempts.NewEngine(attempts.EngineConfig{
 		Pool: s.pool, Commands: s.commands, Upstreams: s.ups, Sender: attempts.NewSender(attempts.SenderConfig{Guard: guard}),
-		Secrets: secrets, Tokens: tokens, Instance: instance, Expected: "test", Log: log,
+		Secrets: secrets, Tokens: tokens, Files: bodyfiles.New(s.files), Instance: instance, Expected: "test", Log: log,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -197,6 +202,20 @@ func (s *site) apply(t testing.TB, source string) upstreams.Upstream {
 		t.Fatal(err)
 	}
 	return u
+}
+
+// bodyFile writes a file of the tenant and refers to it.
+func (s *site) bodyFile(t testing.TB, name, content string) *bodyfiles.File {
+	t.Helper()
+	path := filepath.Join(s.files, tenant, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte(content))
+	return &bodyfiles.File{Path: name, Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}
 }
 
 // submit submits a command with a behaviour of the simulator.

@@ -163,6 +163,18 @@ func (e failureRow) EndWords() string { return endWords(e.AtTheEnd) }
 // StopWords says how it ends if the caller cancels while it is under way.
 func (e failureRow) StopWords() string { return endWords(e.IfStopped) }
 
+// OnceWords says how it ends if the body cannot be sent again.
+func (e failureRow) OnceWords() string {
+	switch {
+	case e.OneShot == nil:
+		return "does not happen"
+	case e.OneShot.StoppedBy == outcome.ReasonBodyNotReplayable:
+		return endWords(*e.OneShot) + ": there is no second attempt"
+	default:
+		return endWords(*e.OneShot)
+	}
+}
+
 // endWords add to a state what is known and who moves next.
 func endWords(e upstreams.End) string {
 	text := string(e.Reason)

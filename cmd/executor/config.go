@@ -348,7 +348,7 @@ func (c Config) LogValue() slog.Value {
 		slog.String("listen", c.Listen),
 		slog.String("metrics_listen", c.MetricsListen),
 		slog.String("roles", strings.Join(c.Roles, ",")),
-		slog.String("secrets_dir", c.SecretsDir),
+		slog.String("secrets_dir", c.SecretsDir), slog.String("body_dir", c.BodyDir),
 		slog.Int("encryption_keys", len(c.EncryptionKeys)),
 		slog.String("webhook_allow", strings.Join(c.WebhookAllow, ",")),
 		slog.String("trusted_proxies", strings.Join(c.TrustedProxies, ",")),

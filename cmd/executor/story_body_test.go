@@ -126,6 +126,18 @@ func bodyStories() []story {
 				sub.Body, sub.BodyBytes = nil, []byte("\x00\xff\r\n\r\nGET / HTTP/1.1\r\n\r\n")
 			},
 			attempts: []string{lost, created}, ends: "success applied applied"},
+		{name: "a one-shot body", kind: "keyed", meets: "commit,drop,times=1", change: func(sub *client.Submission) { sub.OneShot = true },
+			attempts: []string{lost}, ends: "unresolved no_response body_not_replayable", effects: 1},
+		{name: "a one-shot body that was not sent", kind: "keyed", base: toNobody, change: func(sub *client.Submission) { sub.OneShot = true },
+			attempts: []string{noConnection}, ends: "cancelled never_sent body_not_replayable"},
+		{name: "a file that is the body", kind: "keyed", operation: settings{"body": "raw"}, script: answers("", testkit.Reply(201, `{"id":"p1"}`)),
+			change:  func(sub *client.Submission) { sub.Body, sub.BodyFile = nil, &client.BodyFile{Path: "in/a", Size: int64(len(fileContent)), SHA256: fileDigest} },
+			arrives: fileContent, attempts: []string{lost, created}, ends: "success applied applied",
+			check: func(t *testing.T, o told) {
+				if o.command.BodyKind != client.BodyReopenable {
+					t.Errorf("the body is %s", o.command.BodyKind)
+				}
+			}},
 		{name: "a parameter that looks like a path", kind: "keyed", script: answers("", testkit.Reply(201, `{"id":"p1"}`)),
 			change:   func(sub *client.Submission) { sub.Params["account"] += "/../b?x=1#f %2e" },
 			attempts: []string{lost, created}, ends: "success applied applied",
@@ -136,6 +148,12 @@ func bodyStories() []story {
 			}},
 	}
 }
+
+// fileContent stands in the file in/a of the tenant.
+const (
+	fileContent = "\x00\xff--\r\n from a file"
+	fileDigest  = "33b12c5469c874128d5ef71182346e9703f411b1f613ebfca85c8e058812ecbd"
+)
 
 // incomplete: it was done for certain, and not all of the answer is there.
 func incomplete(t *testing.T, o told) {

@@ -51,6 +51,8 @@ func emptyStage(t *testing.T) *stage {
 	s.env["EXECUTOR_SECRETS_DIR"] = s.files
 	s.hidden = []string{s.secret("token", "hush-token-1"), s.secret("client-secret", "hush-secret-2"), "hush-cookie-4", "hush-answer-5"}
 	s.secret("ca.pem", string(s.ca.PEM))
+	s.env["EXECUTOR_ENCRYPTION_KEY"] = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+	s.bodyFile("in/a", fileContent)
 	var err error
 	if s.simURL, err = s.sim.Listen("127.0.0.1:0"); err != nil {
 		t.Fatal(err)
@@ -65,6 +67,20 @@ func (s *stage) secret(name, value string) string {
 		s.t.Fatal(err)
 	}
 	return value
+}
+
+// bodyFile writes a file that bodies can refer to.
+func (s *stage) bodyFile(name, content string) {
+	s.t.Helper()
+	root := s.t.TempDir()
+	s.env["EXECUTOR_BODY_DIR"] = root
+	path := filepath.Join(root, "default", name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // call makes the caller's client, which never repeats by itself.
