@@ -41,7 +41,7 @@ func or[T any](given *T, otherwise T) T {
 // Update changes an endpoint that is still in the version the caller saw, else
 // it is *Stale; version 0 takes it as it is. What was due while it was disabled
 // follows when it is enabled. A new URL, and being enabled, forgives past
-// failures.
+// failures; the receiver at a new URL is asked first whether it wants webhooks.
 func (s *Store) Update(ctx context.Context, by By, id uuid.UUID, version int, c Changes) (Endpoint, error) {
 	var after Endpoint
 	err := s.commit(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -58,10 +58,13 @@ func (s *Store) Update(ctx context.Context, by By, id uuid.UUID, version int, c 
 				return err
 			}
 		}
-		if err := write(ctx, tx, before, set, c.Disabled, by); err != nil {
+		if err := s.write(ctx, tx, before, set, c.Disabled, by); err != nil {
 			return err
 		}
 		if after, err = endpoint(ctx, tx, by.Tenant, id); err != nil {
+			return err
+		}
+		if err := asked(ctx, tx, before, after); err != nil {
 			return err
 		}
 		return by.note(ctx, tx, audit.ActionWebhookUpdate, id.String(), before.audited(), after.audited(), nil)
@@ -98,10 +101,26 @@ func freeURL(ctx context.Context, tx pgx.Tx, tenant, url string) error {
 	}
 }
 
-func write(ctx context.Context, tx pgx.Tx, before Endpoint, set Settings, disabled *bool, by By) error {
+// asked has the receiver of a changed endpoint asked where that is due: at a new
+// URL, and when one is enabled that nobody is asking.
+func asked(ctx context.Context, tx pgx.Tx, before, after Endpoint) error {
+	if after.URL != before.URL {
+		if err := dropChallenges(ctx, tx, after.ID); err != nil {
+			return err
+		}
+		return unproven(ctx, tx, after)
+	}
+	if before.DisabledAt != nil && after.DisabledAt == nil {
+		return unproven(ctx, tx, after)
+	}
+	return nil
+}
+
+func (s *Store) write(ctx context.Context, tx pgx.Tx, before Endpoint, set Settings, disabled *bool, by By) error {
 	off := before.DisabledAt != nil
 	turned := disabled != nil && *disabled != off
-	forgiven := set.URL != before.URL || (turned && off)
+	moved := set.URL != before.URL
+	forgiven := moved || (turned && off)
 	_, err := tx.Exec(ctx, `
 		UPDATE webhook_endpoints SET url = $2, description = $3, events = $4, upstreams = $5, ordered = $6,
 			version = version + 1, updated_at = now(),
@@ -109,9 +128,11 @@ func write(ctx context.Context, tx pgx.Tx, before Endpoint, set Settings, disabl
 			disabled_by = CASE WHEN NOT $7 THEN disabled_by WHEN disabled_at IS NULL THEN 'person' ELSE '' END,
 			disabled_reason = CASE WHEN NOT $7 THEN disabled_reason WHEN disabled_at IS NULL THEN $9 ELSE '' END,
 			failing_since = CASE WHEN $8 THEN NULL ELSE failing_since END,
-			troubled = troubled AND NOT $8, paused_until = CASE WHEN $8 THEN NULL ELSE paused_until END
+			troubled = troubled AND NOT $8, paused_until = CASE WHEN $8 THEN NULL ELSE paused_until END,
+			verified_at = CASE WHEN NOT $10 THEN verified_at WHEN $11 <> '' THEN now() END,
+			verified_by = CASE WHEN NOT $10 THEN verified_by ELSE $11 END
 		WHERE id = $1`,
-		before.ID, set.URL, set.Description, set.Events, set.Upstreams, set.Ordered, turned, forgiven, by.because())
+		before.ID, set.URL, set.Description, set.Events, set.Upstreams, set.Ordered, turned, forgiven, by.because(), moved, s.trusts())
 	if err != nil {
 		return fmt.Errorf("change webhook %s: %w", before.ID, err)
 	}

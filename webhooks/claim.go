@@ -35,16 +35,18 @@ type job struct {
 // put behind it, so that a receiver that is down for long does not leave more and more
 // to be passed over by every look.
 //
+// An endpoint that is not verified gets its challenge and nothing else.
+//
 // Data of another deployment, and data that may be a copy or have lost its end,
 // is nobody's to tell of: then nothing is due.
 const claimSQL = `
 	WITH line AS (
-		SELECT e.id, e.ordered, CASE WHEN e.failing_since IS NULL THEN $3 ELSE 1 END - coalesce(b.busy, 0) AS room
+		SELECT e.id, e.ordered, e.verified_at IS NOT NULL AS proven, CASE WHEN e.failing_since IS NULL THEN $3 ELSE 1 END - coalesce(b.busy, 0) AS room
 		FROM webhook_endpoints e LEFT JOIN unnest($4::uuid[], $5::int[]) AS b(id, busy) ON b.id = e.id
 		WHERE e.disabled_at IS NULL AND e.troubled = $2 AND (e.paused_until IS NULL OR e.paused_until <= now())
 		  AND coalesce((SELECT ($1 = '' OR id = $1) AND NOT doubtful FROM deployment), $1 = '')
 	), blocked AS (
-		SELECT w.id, least(b.next_at, now() + $10::interval) AS next_at FROM (SELECT id FROM line WHERE ordered OFFSET 0) line CROSS JOIN LATERAL (
+		SELECT w.id, least(b.next_at, now() + $10::interval) AS next_at FROM (SELECT id FROM line WHERE ordered AND proven OFFSET 0) line CROSS JOIN LATERAL (
 			SELECT id, command_id, sequence, next_at FROM webhook_deliveries
 			WHERE endpoint_id = line.id AND state = 'pending' AND next_at <= now() ORDER BY next_at LIMIT $9
 		) w CROSS JOIN LATERAL (
@@ -57,7 +59,7 @@ const claimSQL = `
 			SELECT id FROM webhook_deliveries WHERE id IN (SELECT id FROM blocked) AND state = 'pending' FOR UPDATE SKIP LOCKED) still
 		WHERE d.id = blocked.id AND still.id = d.id
 	), due AS (
-		SELECT d.id FROM line CROSS JOIN LATERAL (
+		SELECT d.id FROM (SELECT * FROM line WHERE proven OFFSET 0) line CROSS JOIN LATERAL (
 			SELECT d.id, d.next_at, row_number() OVER (ORDER BY d.next_at) AS place
 			FROM (
 				SELECT * FROM webhook_deliveries
@@ -69,10 +71,14 @@ const claimSQL = `
 				  AND earlier.sequence < d.sequence AND earlier.state = 'pending'))
 			ORDER BY d.next_at LIMIT greatest(line.room, 0)
 		) d ORDER BY d.place, d.next_at LIMIT $6
+	), challenges AS (
+		SELECT d.id FROM (SELECT id FROM line WHERE NOT proven AND room > 0 OFFSET 0) line JOIN webhook_deliveries d ON d.endpoint_id = line.id
+		WHERE d.state = 'pending' AND d.type = 'webhook.challenge' AND d.next_at <= now() AND (d.claimed_until IS NULL OR d.claimed_until <= now())
+		ORDER BY d.next_at LIMIT $6
 	), free AS (
 		SELECT id FROM webhook_deliveries
-		WHERE id IN (SELECT id FROM due) AND state = 'pending' AND next_at <= now() AND (claimed_until IS NULL OR claimed_until <= now())
-		FOR UPDATE SKIP LOCKED
+		WHERE id IN (SELECT id FROM due UNION ALL SELECT id FROM challenges) AND state = 'pending' AND next_at <= now() AND (claimed_until IS NULL OR claimed_until <= now())
+		LIMIT $6 FOR UPDATE SKIP LOCKED
 	)
 	UPDATE webhook_deliveries d SET claim = $7, claimed_until = clock_timestamp() + $8::interval
 	FROM free, webhook_endpoints e, webhook_events v

@@ -127,7 +127,11 @@ func deliveries(ctx context.Context, q querier, where string, args ...any) ([]De
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, pgx.RowToStructByName[Delivery])
+	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[Delivery])
+	for i := range list {
+		list[i].Failure, list[i].Detail = coarse(list[i].Failure, list[i].Detail)
+	}
+	return list, err
 }
 
 // conditions turns the filter into a WHERE with its arguments; nothing of the
@@ -189,6 +193,7 @@ func (s *Store) Delivery(ctx context.Context, tenant string, id uuid.UUID) (Acco
 	if err := s.pool.QueryRow(ctx, `SELECT payload FROM webhook_events WHERE id = $1`, a.EventID).Scan(&a.Payload); err != nil {
 		return Account{}, unavailable("read webhook event", err)
 	}
+	a.Payload = hideChallenge(a.Delivery, a.Payload)
 	if a.Log, err = s.tries(ctx, id); err != nil {
 		return Account{}, unavailable("read webhook tries", err)
 	}
@@ -206,6 +211,7 @@ func (s *Store) tries(ctx context.Context, id uuid.UUID) ([]Try, error) {
 		var ms int
 		err = row.Scan(&t.Number, &t.Instance, &t.At, &ms, &t.Status, &t.Failure, &t.Detail, &t.Excerpt, &t.NextAt)
 		t.Duration = time.Duration(ms) * time.Millisecond
+		t.Failure, t.Detail = coarse(t.Failure, t.Detail)
 		return t, err
 	})
 }

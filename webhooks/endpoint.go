@@ -30,7 +30,9 @@ type Endpoint struct {
 	DisabledBy     DisabledBy
 	DisabledReason string
 	FailingSince   *time.Time // the first failure after the last success
-	Secrets        []Secret   // those that sign, newest first
+	VerifiedAt     *time.Time // nil: it gets nothing but a challenge, and its deliveries wait
+	VerifiedBy     VerifiedBy
+	Secrets        []Secret // those that sign, newest first
 }
 
 // Settings are what a person chooses of an endpoint.
@@ -49,6 +51,17 @@ const (
 	DisabledByPerson  DisabledBy = "person"
 	DisabledByGone    DisabledBy = "gone"    // it answered 410
 	DisabledByFailing DisabledBy = "failing" // nothing but failures for days
+)
+
+// VerifiedBy is how it is known that an endpoint's receiver wants webhooks; "" while
+// it is not.
+type VerifiedBy string
+
+const (
+	VerifiedByChallenge VerifiedBy = "challenge" // it answered one
+	VerifiedByPerson    VerifiedBy = "person"    // somebody vouches for it
+	VerifiedBySetting   VerifiedBy = "setting"   // this deployment asks no receiver
+	VerifiedByBefore    VerifiedBy = "before"    // it is older than challenges
 )
 
 // Secret is one that signs, without its value.

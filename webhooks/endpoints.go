@@ -37,9 +37,9 @@ func (s *Store) Create(ctx context.Context, by By, set Settings) (Endpoint, stri
 			return err
 		}
 		_, err := tx.Exec(ctx, `
-			INSERT INTO webhook_endpoints (id, tenant, url, description, events, upstreams, ordered, created_at, updated_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, now(), now())`,
-			id, by.Tenant, set.URL, set.Description, set.Events, set.Upstreams, set.Ordered)
+			INSERT INTO webhook_endpoints (id, tenant, url, description, events, upstreams, ordered, created_at, updated_at, verified_at, verified_by)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, now(), now(), CASE WHEN $8 <> '' THEN now() END, $8)`,
+			id, by.Tenant, set.URL, set.Description, set.Events, set.Upstreams, set.Ordered, s.trusts())
 		if err != nil {
 			return fmt.Errorf("create webhook: %w", err)
 		}
@@ -49,9 +49,24 @@ func (s *Store) Create(ctx context.Context, by By, set Settings) (Endpoint, stri
 		if made, err = endpoint(ctx, tx, by.Tenant, id); err != nil {
 			return err
 		}
+		if err := unproven(ctx, tx, made); err != nil {
+			return err
+		}
 		return by.note(ctx, tx, audit.ActionWebhookCreate, id.String(), nil, made.audited(), nil)
 	})
+	if err == nil {
+		s.nudge()
+	}
 	return made, secret, err
+}
+
+// trusts is who vouches for the receivers of new URLs; "" where they have to answer
+// a challenge.
+func (s *Store) trusts() VerifiedBy {
+	if s.trust {
+		return VerifiedBySetting
+	}
+	return ""
 }
 
 // roomFor refuses a URL that the tenant has, and more endpoints than it may have.
@@ -90,7 +105,8 @@ func (e Endpoint) audited() any {
 		Upstreams   []string   `json:"upstreams"`
 		Ordered     bool       `json:"ordered"`
 		Disabled    DisabledBy `json:"disabled,omitempty"`
-	}{e.URL, e.Description, e.Events, e.Upstreams, e.Ordered, e.DisabledBy}
+		Verified    VerifiedBy `json:"verified,omitempty"`
+	}{e.URL, e.Description, e.Events, e.Upstreams, e.Ordered, e.DisabledBy, e.VerifiedBy}
 }
 
 // endpointRow is an endpoint as the table has it.
@@ -109,6 +125,8 @@ type endpointRow struct {
 	DisabledBy     DisabledBy
 	DisabledReason string
 	FailingSince   *time.Time
+	VerifiedAt     *time.Time
+	VerifiedBy     VerifiedBy
 }
 
 func (r endpointRow) endpoint() Endpoint {
@@ -116,12 +134,13 @@ func (r endpointRow) endpoint() Endpoint {
 		ID: r.ID, Tenant: r.Tenant, Version: r.Version, CreatedAt: r.CreatedAt, UpdatedAt: r.UpdatedAt,
 		Settings:   Settings{URL: r.URL, Description: r.Description, Events: r.Events, Upstreams: r.Upstreams, Ordered: r.Ordered},
 		DisabledAt: r.DisabledAt, DisabledBy: r.DisabledBy, DisabledReason: r.DisabledReason, FailingSince: r.FailingSince,
+		VerifiedAt: r.VerifiedAt, VerifiedBy: r.VerifiedBy,
 	}
 }
 
 const selectEndpoints = `
 	SELECT id, tenant, url, description, events, upstreams, ordered, version, created_at, updated_at,
-		disabled_at, disabled_by, disabled_reason, failing_since
+		disabled_at, disabled_by, disabled_reason, failing_since, verified_at, verified_by
 	FROM webhook_endpoints `
 
 // querier is a pool or a transaction.

@@ -24,7 +24,9 @@ type EngineConfig struct {
 	Total       int             // tries at once, for either line; 256
 	Every       time.Duration   // between two looks while nothing happens; 500 ms
 	Tend        time.Duration   // between two rounds of housekeeping; 30 s
+	Rate        int             // tries a second to one endpoint, in this process; 100
 	Schedule    []time.Duration // waits between tries; Schedule()
+	Challenges  []time.Duration // the same of challenges; ChallengeSchedule()
 	TLS         *tls.Config     // of connections to endpoints; nil trusts the system's authorities
 	Log         *slog.Logger
 }
@@ -48,6 +50,12 @@ func (c EngineConfig) withDefaults() EngineConfig {
 	if c.Schedule == nil {
 		c.Schedule = Schedule()
 	}
+	if c.Challenges == nil {
+		c.Challenges = ChallengeSchedule()
+	}
+	if c.Rate <= 0 {
+		c.Rate = DefaultRate
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -63,6 +71,7 @@ const claimMargin = 15 * time.Second
 type Engine struct {
 	config EngineConfig
 	sender *sender
+	pace   *pace
 	lines  []*due.Runner[uuid.UUID, *job]
 
 	loops sync.WaitGroup
@@ -72,6 +81,7 @@ type Engine struct {
 // NewEngine builds an Engine that does nothing before Start.
 func NewEngine(c EngineConfig) *Engine {
 	e := &Engine{config: c.withDefaults()}
+	e.pace = newPace(e.config.Rate, e.config.Concurrency, e.wake)
 	e.sender = newSender(c.Dialer, c.Store.allow, e.config.Timeout, c.TLS)
 	e.lines = []*due.Runner[uuid.UUID, *job]{
 		e.line("webhook deliveries", false),
@@ -84,10 +94,13 @@ func (e *Engine) line(name string, troubled bool) *due.Runner[uuid.UUID, *job] {
 	return due.New(due.Config[uuid.UUID, *job]{
 		Name: name, Every: e.config.Every, Total: e.config.Total,
 		Claim: func(ctx context.Context, busy map[uuid.UUID]int, limit int) ([]*job, error) {
-			return e.config.Store.claim(ctx, claims{
+			e.pace.hold(busy, time.Now())
+			list, err := e.config.Store.claim(ctx, claims{
 				deployment: e.config.Expected, troubled: troubled, places: e.config.Concurrency, busy: busy, limit: limit,
 				lasts: e.config.Timeout + claimMargin,
 			})
+			e.pace.took(list, time.Now())
+			return list, err
 		},
 		Lane: func(j *job) uuid.UUID { return j.EndpointID },
 		Work: e.deliver,
@@ -108,12 +121,15 @@ func (e *Engine) Start() {
 	for _, line := range e.lines {
 		line.Start()
 	}
-	wake := func() {
-		for _, line := range e.lines {
-			line.Wake()
-		}
-	}
+	wake := e.wake
 	e.config.Store.wake.Store(&wake)
+}
+
+// wake has both lines look at once.
+func (e *Engine) wake() {
+	for _, line := range e.lines {
+		line.Wake()
+	}
 }
 
 // Stop takes nothing more up and waits for what is under way; what is not done
@@ -137,7 +153,11 @@ func (e *Engine) deliver(ctx context.Context, j *job) {
 	if time.Until(j.expires) < e.config.Timeout { // the process stood still meanwhile: it is due again
 		return
 	}
-	r := resultOf(j, e.sender.send(ctx, j), e.config.Schedule, e.config.Instance)
+	waits := e.config.Schedule
+	if j.Type == TypeChallenge {
+		waits = e.config.Challenges
+	}
+	r := resultOf(j, e.sender.send(ctx, j), waits, e.config.Instance)
 	done, err := e.config.Store.keep(ctx, r)
 	log := e.config.Log.With("webhook", j.EndpointID, "event_id", j.EventID, "delivery", j.ID)
 	switch {
@@ -147,6 +167,9 @@ func (e *Engine) deliver(ctx context.Context, j *job) {
 		log.Info("a webhook's result was recorded already, or somebody else has taken over")
 	default:
 		e.config.Store.metrics.count(r)
+		if j.Type == TypeChallenge && r.state == DeliveryDelivered {
+			e.config.Store.nudge() // what waited may go
+		}
 	}
 	if r.failure != FailureNone {
 		log.Info("webhook not delivered", "status", r.status, "failure", r.failure, "detail", r.detail, "state", r.state)

@@ -72,9 +72,10 @@ func answered(err error) bool {
 		invalid *Invalid
 		refused *Refused
 		stale   *Stale
+		busy    *Busy
 	)
 	return errors.Is(err, ErrNotFound) || errors.Is(err, context.Canceled) ||
-		errors.As(err, &invalid) || errors.As(err, &refused) || errors.As(err, &stale)
+		errors.As(err, &invalid) || errors.As(err, &refused) || errors.As(err, &stale) || errors.As(err, &busy)
 }
 
 // unavailable wraps a failed read: whoever asked may ask again.

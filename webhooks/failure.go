@@ -15,14 +15,16 @@ import (
 	"executor/internal/egress"
 )
 
-// Failure is why a try did not deliver; "" for one that did.
+// Failure is why a try did not deliver; "" for one that did. Those that only our log
+// tells apart stand as unreachable everywhere else.
 type Failure string
 
 const (
 	FailureNone             Failure = ""
-	FailureAddressForbidden Failure = "address_forbidden" // nothing was sent
-	FailureDNS              Failure = "dns_failure"
-	FailureConnect          Failure = "connect_failure"
+	FailureUnreachable      Failure = "unreachable"       // no connection came about; nothing was sent
+	FailureAddressForbidden Failure = "address_forbidden" // in the log only
+	FailureDNS              Failure = "dns_failure"       // in the log only
+	FailureConnect          Failure = "connect_failure"   // in the log only
 	FailureTLS              Failure = "tls_failure"
 	FailureTimeout          Failure = "timeout"           // no response header in time
 	FailureConnectionLost   Failure = "connection_lost"   // before the response's header was there
@@ -30,6 +32,7 @@ const (
 	FailureRedirect         Failure = "redirect"          // 3xx: not followed
 	FailureGone             Failure = "gone"              // 410: the endpoint is disabled
 	FailureRefused          Failure = "refused"           // any other status but 2xx
+	FailureUnproven         Failure = "unproven"          // 2xx without the answer to the challenge
 	FailureInterrupted      Failure = "interrupted"       // this process stopped; the try does not count
 	FailureSecretUnreadable Failure = "secret_unreadable" // the sealing key is missing here; the try does not count
 )
@@ -72,8 +75,9 @@ func forbidden(err error) string {
 }
 
 // byError reads why there is no response, and says it without the URL, which may
-// hold a token.
-func byError(err error) (Failure, string) {
+// hold a token. connected says whether a connection had come about. It is for the
+// log: see told.
+func byError(err error, connected bool) (Failure, string) {
 	var outer *url.Error
 	if errors.As(err, &outer) {
 		err = outer.Err
@@ -90,10 +94,13 @@ func byError(err error) (Failure, string) {
 		return FailureAddressForbidden, forbidden(err)
 	case errors.As(err, &plain):
 		return FailureAddressForbidden, plain.Error()
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) && slow.Timeout():
-		return FailureTimeout, "no response in time"
 	case errors.As(err, &dns):
 		return FailureDNS, printable(err.Error(), maxDetail)
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &slow) && slow.Timeout():
+		if !connected {
+			return FailureConnect, "no connection in time"
+		}
+		return FailureTimeout, "no response in time"
 	case isTLS(err):
 		return FailureTLS, printable(err.Error(), maxDetail)
 	case errors.As(err, &op) && op.Op == "dial":

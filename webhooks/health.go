@@ -83,7 +83,7 @@ func (s *Store) CountRange(ctx context.Context, tenant string, r Range) (count i
 	err = s.pool.QueryRow(ctx, `
 		SELECT count(*) FROM (
 			SELECT FROM webhook_deliveries
-			WHERE endpoint_id = $1 AND tenant = $2 AND at >= $3 AND at < $4 AND `+state+` LIMIT $6) found`,
+			WHERE endpoint_id = $1 AND tenant = $2 AND at >= $3 AND at < $4 AND `+state+` AND type <> 'webhook.challenge' LIMIT $6) found`,
 		r.Endpoint, tenant, r.Since, r.Until, r.States, MaxRange+1).Scan(&count)
 	if err != nil {
 		return 0, false, unavailable("count webhook deliveries", err)

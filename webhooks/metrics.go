@@ -6,6 +6,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type metrics struct {
 	deliveries *prometheus.CounterVec
 	oldest     prometheus.Gauge
+	unverified prometheus.Gauge
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
@@ -14,11 +15,14 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "executor_webhook_deliveries_total", Help: "Tries to deliver a webhook that this process recorded, by what came of them: delivered, failed (given up), retried, interrupted.",
 		}, []string{"result"}),
 		oldest: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "executor_webhook_oldest_pending_age_seconds", Help: "Age of the oldest event that an enabled webhook is not told of yet.",
+			Name: "executor_webhook_oldest_pending_age_seconds", Help: "Age of the oldest event that an enabled webhook is not told of yet; those that have not proved themselves do not count.",
+		}),
+		unverified: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "executor_webhook_unverified", Help: "Enabled webhooks whose receiver has not answered a challenge: their deliveries wait.",
 		}),
 	}
 	if registry != nil {
-		registry.MustRegister(m.deliveries, m.oldest)
+		registry.MustRegister(m.deliveries, m.oldest, m.unverified)
 	}
 	return m
 }

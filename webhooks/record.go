@@ -16,8 +16,9 @@ import (
 
 // result is what a try saw and what follows.
 type result struct {
-	job *job
-	seen
+	job      *job
+	seen          // for our log
+	told     seen // for the tenant
 	instance string
 	state    DeliveryState
 	wait     time.Duration // pending: until the next try
@@ -31,7 +32,7 @@ type recorded struct {
 
 // resultOf decides what follows from a try, on a schedule of waits.
 func resultOf(j *job, saw seen, waits []time.Duration, instance string) result {
-	r := result{job: j, seen: saw, instance: instance, state: DeliveryPending, step: j.Step}
+	r := result{job: j, seen: saw, told: saw.told(j.Type != TypeChallenge), instance: instance, state: DeliveryPending, step: j.Step}
 	switch {
 	case saw.failure == FailureNone:
 		r.state = DeliveryDelivered
@@ -100,11 +101,11 @@ func recordColumns(items []result) []any {
 		postgres.Column(items, func(r result) int32 { return int32(r.step) }),
 		postgres.Column(items, func(r result) string { return r.instance }),
 		postgres.Column(items, func(r result) time.Time { return r.at }),
-		postgres.Column(items, func(r result) int32 { return int32(r.duration.Milliseconds()) }),
+		postgres.Column(items, func(r result) int32 { return int32(r.told.duration.Milliseconds()) }),
 		postgres.Column(items, func(r result) int32 { return int32(r.status) }),
-		postgres.Column(items, func(r result) string { return string(r.failure) }),
-		postgres.Column(items, func(r result) string { return r.detail }),
-		postgres.Column(items, func(r result) string { return r.excerpt }),
+		postgres.Column(items, func(r result) string { return string(r.told.failure) }),
+		postgres.Column(items, func(r result) string { return r.told.detail }),
+		postgres.Column(items, func(r result) string { return r.told.excerpt }),
 	}
 }
 

@@ -35,6 +35,12 @@ func (s *Store) Redeliver(ctx context.Context, by By, id uuid.UUID) (Delivery, e
 			return ErrNotFound
 		}
 		before := list[0]
+		if before.Type == TypeChallenge {
+			return refused("webhook_challenge", "A challenge is not sent again: ask the receiver anew, with a new one.")
+		}
+		if err := useOf(ctx, tx, by.Tenant, "redeliver", before.EndpointID, redeliverAllowance); err != nil {
+			return err
+		}
 		if _, err := endpoint(ctx, tx, by.Tenant, before.EndpointID); err == ErrNotFound {
 			return refused("webhook_gone", "The webhook of this delivery is deleted.")
 		} else if err != nil {
@@ -90,7 +96,8 @@ func (r Range) fits(ctx context.Context, tx pgx.Tx, tenant string) error {
 	var count int
 	err := tx.QueryRow(ctx, `
 		SELECT count(*) FROM (
-			SELECT FROM webhook_deliveries WHERE endpoint_id = $1 AND tenant = $2 AND at >= $3 AND at < $4 AND state = ANY($5) LIMIT $6) found`,
+			SELECT FROM webhook_deliveries
+			WHERE endpoint_id = $1 AND tenant = $2 AND at >= $3 AND at < $4 AND state = ANY($5) AND type <> 'webhook.challenge' LIMIT $6) found`,
 		r.Endpoint, tenant, r.Since, r.Until, r.States, MaxRange+1).Scan(&count)
 	if err != nil {
 		return fmt.Errorf("count the deliveries of webhook %s: %w", r.Endpoint, err)
@@ -115,12 +122,16 @@ func (s *Store) RedeliverRange(ctx context.Context, by By, r Range) (Redelivered
 		if _, err := endpoint(ctx, tx, by.Tenant, r.Endpoint); err != nil {
 			return err
 		}
+		if err := useOf(ctx, tx, by.Tenant, "redeliver range", r.Endpoint, redeliversAllowance); err != nil {
+			return err
+		}
 		if err := r.fits(ctx, tx, by.Tenant); err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, again+`
 			WHERE id IN (
-				SELECT id FROM webhook_deliveries WHERE endpoint_id = $1 AND tenant = $2 AND at >= $3 AND at < $4 AND state = ANY($5)
+				SELECT id FROM webhook_deliveries
+				WHERE endpoint_id = $1 AND tenant = $2 AND at >= $3 AND at < $4 AND state = ANY($5) AND type <> 'webhook.challenge'
 				ORDER BY at, id LIMIT $6 FOR UPDATE)`,
 			r.Endpoint, by.Tenant, r.Since, r.Until, r.States, MaxRange)
 		if err != nil {
@@ -140,10 +151,7 @@ func (s *Store) RedeliverRange(ctx context.Context, by By, r Range) (Redelivered
 
 // Test sends an event of type TypeTest to one endpoint, whatever that asks for.
 func (s *Store) Test(ctx context.Context, by By, id uuid.UUID) (Delivery, error) {
-	var (
-		made  Delivery
-		event = uuid.Must(uuid.NewV7())
-	)
+	var made Delivery
 	err := s.commit(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		e, err := lockEndpoint(ctx, tx, by.Tenant, id, 0)
 		if err != nil {
@@ -152,10 +160,16 @@ func (s *Store) Test(ctx context.Context, by By, id uuid.UUID) (Delivery, error)
 		if e.DisabledAt != nil {
 			return refused("webhook_disabled", "The webhook is disabled: enable it first.")
 		}
-		if made, err = insertTest(ctx, tx, e, event); err != nil {
+		if e.VerifiedAt == nil {
+			return refused("webhook_unverified", "The webhook's receiver has not answered its challenge yet, and gets nothing else until then.")
+		}
+		if err := useOf(ctx, tx, by.Tenant, "test", id, testAllowance); err != nil {
 			return err
 		}
-		return by.note(ctx, tx, audit.ActionWebhookTest, id.String(), nil, nil, map[string]any{"event": event})
+		if made, err = insertOwn(ctx, tx, e, TypeTest, map[string]any{"webhook": e.ID}); err != nil {
+			return err
+		}
+		return by.note(ctx, tx, audit.ActionWebhookTest, id.String(), nil, nil, map[string]any{"event": made.EventID})
 	})
 	if err == nil {
 		s.nudge()
@@ -163,27 +177,28 @@ func (s *Store) Test(ctx context.Context, by By, id uuid.UUID) (Delivery, error)
 	return made, err
 }
 
-func insertTest(ctx context.Context, tx pgx.Tx, e Endpoint, event uuid.UUID) (Delivery, error) {
-	at := time.Now().UTC().Truncate(time.Microsecond)
-	text, err := encode(message{Type: TypeTest, Timestamp: at, Data: map[string]any{"webhook": e.ID}})
+// insertOwn writes an event that is about no command, for one endpoint.
+func insertOwn(ctx context.Context, tx pgx.Tx, e Endpoint, kind string, data any) (Delivery, error) {
+	event, at := uuid.Must(uuid.NewV7()), time.Now().UTC().Truncate(time.Microsecond)
+	text, err := encode(message{Type: kind, Timestamp: at, Data: data})
 	if err != nil {
 		return Delivery{}, err
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO webhook_events (id, tenant, sequence, type, at, payload) VALUES ($1, $2, 0, $3, $4, $5)`,
-		event, e.Tenant, TypeTest, at, text)
+		event, e.Tenant, kind, at, text)
 	if err != nil {
-		return Delivery{}, fmt.Errorf("write a test event: %w", err)
+		return Delivery{}, fmt.Errorf("write a %s: %w", kind, err)
 	}
 	_, err = tx.Exec(ctx, `
 		INSERT INTO webhook_deliveries (event_id, endpoint_id, tenant, sequence, type, at, next_at)
-		VALUES ($1, $2, $3, 0, $4, $5, clock_timestamp())`, event, e.ID, e.Tenant, TypeTest, at)
+		VALUES ($1, $2, $3, 0, $4, $5, clock_timestamp())`, event, e.ID, e.Tenant, kind, at)
 	if err != nil {
-		return Delivery{}, fmt.Errorf("write a test delivery: %w", err)
+		return Delivery{}, fmt.Errorf("write the delivery of a %s: %w", kind, err)
 	}
 	list, err := deliveries(ctx, tx, `WHERE event_id = $1`, event)
 	if err != nil || len(list) != 1 {
-		return Delivery{}, fmt.Errorf("read the test delivery of event %s: %w", event, err)
+		return Delivery{}, fmt.Errorf("read the delivery of event %s: %w", event, err)
 	}
 	return list[0], nil
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -86,7 +87,7 @@ func newRig(t testing.TB, changes ...func(*webhooks.Config)) *rig {
 func newRigOn(t testing.TB, pool *pgxpool.Pool, changes ...func(*webhooks.Config)) *rig {
 	t.Helper()
 	r := &rig{pool: pool, ups: upstreams.NewStore(pool)}
-	config := webhooks.Config{Pool: pool, Box: newBox(t), Allow: loopback}
+	config := webhooks.Config{Pool: pool, Box: newBox(t), Allow: loopback, Trust: true}
 	for _, change := range changes {
 		change(&config)
 	}
@@ -391,4 +392,22 @@ func verify(t testing.TB, g got, secret string) error {
 		t.Fatal(err)
 	}
 	return hook.Verify(g.body, g.header)
+}
+
+// journal is a log that many write to.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
 }

@@ -17,6 +17,15 @@ func Schedule() []time.Duration {
 	}
 }
 
+// ChallengeSchedule is the same for a challenge: close at first, as its receiver is
+// being set up, and over after two days. Then somebody has to ask again.
+func ChallengeSchedule() []time.Duration {
+	return []time.Duration{
+		5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour,
+		3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
+	}
+}
+
 const (
 	jitter        = 0.2            // of a wait, either way
 	maxRetryAfter = 24 * time.Hour // a receiver that asks for more gets this

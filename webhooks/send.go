@@ -6,7 +6,9 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"executor/internal/egress"
@@ -52,7 +54,8 @@ type seen struct {
 	duration   time.Duration // to the response's header, or to the failure
 	status     int           // 0: no response
 	failure    Failure
-	detail     string
+	detail     string // for our log; a tenant sees what told makes of it
+	words      string // of a TLS failure, for the tenant
 	excerpt    string
 	retryAfter time.Duration
 }
@@ -70,22 +73,41 @@ func (s *sender) send(ctx context.Context, j *job) seen {
 	}
 	timed, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	res, err := s.do(timed, j, saw.at)
+	var connected atomic.Bool
+	res, err := s.do(watched(timed, &connected), j, saw.at)
 	saw.duration = time.Since(saw.at)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		saw.failure, saw.detail = FailureInterrupted, "the process stopped meanwhile"
 	case err != nil:
-		saw.failure, saw.detail = byError(err)
+		saw.failure, saw.detail = byError(err, connected.Load())
+		saw.words = tlsWords(err)
 	default:
-		saw.status, saw.failure = res.StatusCode, byStatus(res.StatusCode)
-		saw.retryAfter = askedFor(res, time.Now())
-		saw.excerpt = excerpt(res, cancel)
-		if saw.failure != FailureNone {
-			saw.detail = describe(res)
-		}
+		saw.read(j, res, cancel)
 	}
 	return saw
+}
+
+// watched notes on connected when a connection has come about, before TLS.
+func watched(ctx context.Context, connected *atomic.Bool) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		TLSHandshakeStart: func() { connected.Store(true) },
+		GotConn:           func(httptrace.GotConnInfo) { connected.Store(true) },
+	})
+}
+
+// read takes what a response says. Of a challenge the body matters too.
+func (saw *seen) read(j *job, res *http.Response, cancel context.CancelFunc) {
+	saw.status, saw.failure = res.StatusCode, byStatus(res.StatusCode)
+	saw.retryAfter = askedFor(res, time.Now())
+	body := beginning(res, cancel)
+	saw.excerpt = printable(string(body[:min(len(body), 4*maxExcerpt)]), maxExcerpt)
+	switch {
+	case saw.failure != FailureNone:
+		saw.detail = describe(res)
+	case j.Type == TypeChallenge && !proves(j.Payload, res.Header, body):
+		saw.failure, saw.detail = FailureUnproven, "the answer does not hold the challenge"
+	}
 }
 
 func (s *sender) do(ctx context.Context, j *job, at time.Time) (*http.Response, error) {
@@ -104,14 +126,14 @@ func (s *sender) do(ctx context.Context, j *job, at time.Time) (*http.Response, 
 	return s.secure.Do(req)
 }
 
-// excerpt reads a bounded part of the body for a bounded time and keeps its
-// beginning. What goes wrong there changes nothing.
-func excerpt(res *http.Response, cancel context.CancelFunc) string {
+// beginning reads a bounded part of the body for a bounded time. What goes wrong
+// there changes nothing.
+func beginning(res *http.Response, cancel context.CancelFunc) []byte {
 	stop := time.AfterFunc(bodyPatience, cancel)
 	defer stop.Stop()
 	defer res.Body.Close()
 	body, _ := egress.ReadBody(res.Body, maxBody)
-	return printable(string(body[:min(len(body), 4*maxExcerpt)]), maxExcerpt)
+	return body
 }
 
 // describe says what a status means for the sender.

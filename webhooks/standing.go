@@ -25,6 +25,7 @@ type standing struct {
 	url          string
 	failed, slow bool
 	gone         bool
+	proved       bool          // it answered its challenge
 	again        bool          // a delivery failed that had failed before
 	detail       string        // of the last failure
 	pause        time.Duration // that it asks for
@@ -37,27 +38,37 @@ func (s *Store) judge(ctx context.Context, tx pgx.Tx, held []result) error {
 	if len(list) == 0 {
 		return nil
 	}
-	_, err := tx.Exec(ctx, `
+	rows, err := tx.Query(ctx, `
 		UPDATE webhook_endpoints e SET
+			verified_at = CASE WHEN h.proved THEN coalesce(e.verified_at, now()) ELSE e.verified_at END,
+			verified_by = CASE WHEN h.proved AND e.verified_at IS NULL THEN 'challenge' ELSE e.verified_by END,
 			failing_since = CASE WHEN h.failed THEN coalesce(e.failing_since, clock_timestamp()) END,
 			troubled = h.failed OR h.slow,
 			paused_until = CASE WHEN h.pause > interval '0' THEN clock_timestamp() + h.pause END
-		FROM unnest($1::uuid[], $2::text[], $3::bool[], $4::bool[], $5::interval[]) AS h(id, url, failed, slow, pause)
+		FROM unnest($1::uuid[], $2::text[], $3::bool[], $4::bool[], $5::interval[], $6::bool[]) AS h(id, url, failed, slow, pause, proved)
 		WHERE e.id = h.id AND e.url = h.url AND (h.failed <> (e.failing_since IS NOT NULL) OR (h.failed OR h.slow) <> e.troubled
-			OR h.pause > interval '0')`,
+			OR h.pause > interval '0' OR (h.proved AND e.verified_at IS NULL))
+		RETURNING e.id, e.tenant, CASE WHEN h.proved AND e.verified_at = now() THEN 'verified' ELSE '' END AS reason`,
 		postgres.Column(list, func(h standing) uuid.UUID { return h.endpoint }),
 		postgres.Column(list, func(h standing) string { return h.url }),
 		postgres.Column(list, func(h standing) bool { return h.failed }),
 		postgres.Column(list, func(h standing) bool { return h.slow }),
-		postgres.Column(list, func(h standing) time.Duration { return h.pause }))
+		postgres.Column(list, func(h standing) time.Duration { return h.pause }),
+		postgres.Column(list, func(h standing) bool { return h.proved }))
 	if err != nil {
 		return fmt.Errorf("note how webhooks do: %w", err)
 	}
-	list = slices.DeleteFunc(list, func(h standing) bool { return !h.gone && !h.again })
-	if len(list) == 0 {
-		return nil
+	changed, err := pgx.CollectRows(rows, pgx.RowToStructByName[turned])
+	if err != nil {
+		return fmt.Errorf("note how webhooks do: %w", err)
 	}
-	return s.disable(ctx, tx, list)
+	changed = slices.DeleteFunc(changed, func(e turned) bool { return e.Reason == "" })
+	list = slices.DeleteFunc(list, func(h standing) bool { return !h.gone && !h.again })
+	off, err := disable(ctx, tx, list)
+	if err != nil {
+		return err
+	}
+	return s.noteTurned(ctx, tx, changed, off)
 }
 
 // standings sums results up by endpoint, in the order of ids. One success among
@@ -74,8 +85,9 @@ func standings(held []result) []standing {
 		}
 		if r.failure == FailureNone {
 			h.failed = false
+			h.proved = h.proved || r.job.Type == TypeChallenge
 		} else {
-			h.detail = r.detail
+			h.detail = r.told.detail
 		}
 		h.slow = h.slow || r.duration >= slowFrom
 		h.gone = h.gone || r.failure == FailureGone
@@ -91,15 +103,18 @@ func standings(held []result) []standing {
 	return list
 }
 
-// disabled is an endpoint that was just disabled.
-type disabled struct {
+// turned is an endpoint that was just verified or disabled.
+type turned struct {
 	ID     uuid.UUID
 	Tenant string
 	Reason string
 }
 
 // disable takes endpoints out of service. Their deliveries wait.
-func (s *Store) disable(ctx context.Context, tx pgx.Tx, list []standing) error {
+func disable(ctx context.Context, tx pgx.Tx, list []standing) ([]turned, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
 	rows, err := tx.Query(ctx, `
 		UPDATE webhook_endpoints e SET disabled_at = clock_timestamp(), version = version + 1, updated_at = clock_timestamp(),
 			disabled_by = CASE WHEN h.gone THEN 'gone' ELSE 'failing' END,
@@ -113,18 +128,28 @@ func (s *Store) disable(ctx context.Context, tx pgx.Tx, list []standing) error {
 		postgres.Column(list, func(h standing) bool { return h.gone }),
 		postgres.Column(list, func(h standing) string { return h.detail }), failingFor)
 	if err != nil {
-		return fmt.Errorf("disable webhooks: %w", err)
+		return nil, fmt.Errorf("disable webhooks: %w", err)
 	}
-	off, err := pgx.CollectRows(rows, pgx.RowToStructByName[disabled])
+	off, err := pgx.CollectRows(rows, pgx.RowToStructByName[turned])
 	if err != nil {
-		return fmt.Errorf("disable webhooks: %w", err)
+		return nil, fmt.Errorf("disable webhooks: %w", err)
 	}
-	// The audit's heads are locked in one order.
-	slices.SortFunc(off, func(a, b disabled) int { return cmp.Compare(a.Tenant, b.Tenant) })
-	for _, e := range off {
-		s.log.Warn("webhook disabled; its deliveries wait", "webhook", e.ID, "tenant", e.Tenant, "reason", e.Reason)
-		by := By{Tenant: e.Tenant, Actor: "executor", Reason: e.Reason}
-		if err := by.note(ctx, tx, audit.ActionWebhookDisable, e.ID.String(), nil, nil, nil); err != nil {
+	return off, nil
+}
+
+// noteTurned writes what the program did with endpoints into log and audit, whose
+// heads are locked in one order.
+func (s *Store) noteTurned(ctx context.Context, tx pgx.Tx, verified, off []turned) error {
+	all := slices.Concat(verified, off)
+	byTenant := func(a, b turned) int { return cmp.Compare(a.Tenant, b.Tenant) }
+	slices.SortStableFunc(all, byTenant)
+	for _, e := range all {
+		action, by := audit.ActionWebhookVerify, By{Tenant: e.Tenant, Actor: "executor", Reason: "it answered its challenge"}
+		if slices.Contains(off, e) {
+			action, by.Reason = audit.ActionWebhookDisable, e.Reason
+			s.log.Warn("webhook disabled; its deliveries wait", "webhook", e.ID, "tenant", e.Tenant, "reason", e.Reason)
+		}
+		if err := by.note(ctx, tx, action, e.ID.String(), nil, nil, nil); err != nil {
 			return err
 		}
 	}

@@ -30,7 +30,10 @@ type Config struct {
 	// belong to no other service: EXECUTOR_WEBHOOK_PORTS.
 	Ports []int
 	// Guard knows the addresses of this deployment; nil for one that knows none.
-	Guard    *egress.Guard
+	Guard *egress.Guard
+	// Trust takes the receivers of new URLs without asking them whether they want
+	// webhooks: EXECUTOR_WEBHOOK_CHALLENGE=false.
+	Trust    bool
 	Log      *slog.Logger
 	Registry prometheus.Registerer // nil for no metrics
 }
@@ -41,6 +44,7 @@ type Store struct {
 	box     *seal.Box
 	allow   []netip.Prefix
 	ports   []int
+	trust   bool
 	guard   *egress.Guard // of addresses in URLs
 	log     *slog.Logger
 	metrics *metrics
@@ -55,7 +59,7 @@ const recordBatch = 64
 // NewStore builds a Store.
 func NewStore(c Config) *Store {
 	s := &Store{
-		pool: c.Pool, box: c.Box, allow: c.Allow, ports: c.Ports, guard: c.Guard, log: c.Log,
+		pool: c.Pool, box: c.Box, allow: c.Allow, ports: c.Ports, trust: c.Trust, guard: c.Guard, log: c.Log,
 		metrics: newMetrics(c.Registry),
 	}
 	if s.guard == nil {

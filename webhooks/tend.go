@@ -23,6 +23,9 @@ func (s *Store) tend(ctx context.Context, deployment string) error {
 	if err := s.tendSecrets(ctx); err != nil {
 		return err
 	}
+	if err := s.forgetAllowances(ctx); err != nil {
+		return err
+	}
 	return s.measure(ctx)
 }
 
@@ -102,18 +105,27 @@ func (s *Store) tendSecrets(ctx context.Context) error {
 	return nil
 }
 
-// measure sets the gauge. What is held back on purpose does not count.
+// measure sets the gauges. What is held back on purpose does not count, nor what
+// waits for a receiver that has not proved itself.
 func (s *Store) measure(ctx context.Context) error {
-	var age float64
+	var (
+		age        float64
+		unverified int
+	)
 	err := s.pool.QueryRow(ctx, `
 		SELECT coalesce(extract(epoch FROM clock_timestamp() - min(oldest.at)), 0)
 		FROM webhook_endpoints e CROSS JOIN LATERAL (
 			SELECT min(d.at) AS at FROM webhook_deliveries d
 			WHERE d.endpoint_id = e.id AND d.state = 'pending' AND (d.held_until IS NULL OR d.held_until <= now())
-		) oldest WHERE e.disabled_at IS NULL`).Scan(&age)
+		) oldest WHERE e.disabled_at IS NULL AND e.verified_at IS NOT NULL`).Scan(&age)
+	if err == nil {
+		err = s.pool.QueryRow(ctx, `
+			SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NULL AND verified_at IS NULL`).Scan(&unverified)
+	}
 	if err != nil {
 		return fmt.Errorf("measure the oldest pending webhook: %w", err)
 	}
 	s.metrics.oldest.Set(max(age, 0))
+	s.metrics.unverified.Set(float64(unverified))
 	return nil
 }

@@ -28,6 +28,9 @@ const (
 	ActionWebhookRedeliver      = "webhook.redeliver"
 	ActionWebhookRedeliverRange = "webhook.redeliver_range"
 	ActionWebhookTest           = "webhook.test"
+	ActionWebhookChallenge      = "webhook.challenge"
+	ActionWebhookVerify         = "webhook.verify"  // by the program: the receiver answered its challenge
+	ActionWebhookConfirm        = "webhook.confirm" // a person vouches for the receiver
 
 	ActionKeyCreate = "key.create"
 	ActionKeyRevoke = "key.revoke"
@@ -54,7 +57,7 @@ func Actions() []string {
 		ActionBulkStart, ActionReportUpload, ActionReportApply,
 		ActionProfileApply, ActionUpstreamPause, ActionUpstreamResume,
 		ActionWebhookCreate, ActionWebhookUpdate, ActionWebhookDelete, ActionWebhookDisable, ActionWebhookRotateSecret,
-		ActionWebhookRedeliver, ActionWebhookRedeliverRange, ActionWebhookTest,
+		ActionWebhookRedeliver, ActionWebhookRedeliverRange, ActionWebhookTest, ActionWebhookChallenge, ActionWebhookVerify, ActionWebhookConfirm,
 		ActionKeyCreate, ActionKeyRevoke,
 		ActionOperatorCreate, ActionOperatorRole, ActionOperatorDisable, ActionOperatorEnable, ActionOperatorPassword,
 		ActionOperatorLink, ActionOperatorEndSessions,
