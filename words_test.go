@@ -62,6 +62,7 @@ func enums(t *testing.T) map[string]enum {
 		"report_items.finding":          {list: words(outcome.Findings()), none: true},
 		"report_items.effect":           {list: constantsOf(t, "commands", "Effect")},
 		"webhook_endpoints.disabled_by": {list: constantsOf(t, "webhooks", "DisabledBy"), none: true},
+		"webhook_endpoints.verified_by": {list: constantsOf(t, "webhooks", "VerifiedBy"), none: true},
 		"webhook_deliveries.state":      {list: constantsOf(t, "webhooks", "DeliveryState")},
 		"webhook_tries.failure":         {list: constantsOf(t, "webhooks", "Failure")},
 		"operator_roles.role":           {list: words(operators.Roles())},

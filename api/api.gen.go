@@ -261,9 +261,13 @@ const (
 	ProblemCodeUnavailable           ProblemCode = "unavailable"
 	ProblemCodeUnsupportedMediaType  ProblemCode = "unsupported_media_type"
 	ProblemCodeUnverifiedNotice      ProblemCode = "unverified_notice"
+	ProblemCodeWebhookBusy           ProblemCode = "webhook_busy"
+	ProblemCodeWebhookChallenge      ProblemCode = "webhook_challenge"
 	ProblemCodeWebhookDisabled       ProblemCode = "webhook_disabled"
 	ProblemCodeWebhookExists         ProblemCode = "webhook_exists"
 	ProblemCodeWebhookGone           ProblemCode = "webhook_gone"
+	ProblemCodeWebhookUnverified     ProblemCode = "webhook_unverified"
+	ProblemCodeWebhookVerified       ProblemCode = "webhook_verified"
 )
 
 // Defines values for ReconciliationPhase.
@@ -358,6 +362,14 @@ const (
 	SubmissionFieldsBodyKindLessThanNil SubmissionFieldsBodyKind = "<nil>"
 	SubmissionFieldsBodyKindOneShot     SubmissionFieldsBodyKind = "one_shot"
 	SubmissionFieldsBodyKindReplayable  SubmissionFieldsBodyKind = "replayable"
+)
+
+// Defines values for VerifiedBy.
+const (
+	VerifiedByBefore    VerifiedBy = "before"
+	VerifiedByChallenge VerifiedBy = "challenge"
+	VerifiedByPerson    VerifiedBy = "person"
+	VerifiedBySetting   VerifiedBy = "setting"
 )
 
 // Defines values for WaitingFor.
@@ -1960,6 +1972,17 @@ type UpstreamList struct {
 	NextCursor *string    `json:"next_cursor"`
 }
 
+// Verified defines model for Verified.
+type Verified struct {
+	At time.Time `json:"at"`
+
+	// By challenge: it answered one. person: somebody vouches for it. setting: the deployment asks none. before: it is older than challenges.
+	By VerifiedBy `json:"by"`
+}
+
+// VerifiedBy challenge: it answered one. person: somebody vouches for it. setting: the deployment asks none. before: it is older than challenges.
+type VerifiedBy string
+
 // Waiting What a pending command waits for. Only its deadline ends the wait for certain.
 type Waiting struct {
 	For   WaitingFor `json:"for"`
@@ -2006,6 +2029,9 @@ type Webhook struct {
 	Upstreams []string `json:"upstreams"`
 	URL       string   `json:"url"`
 
+	// Verified Null while the receiver has not answered its challenge: deliveries wait.
+	Verified *Verified `json:"verified"`
+
 	// Version Grows with every change; the ETag.
 	Version int `json:"version"`
 }
@@ -2047,6 +2073,9 @@ type WebhookWithSecret struct {
 	// Upstreams Empty for all.
 	Upstreams []string `json:"upstreams"`
 	URL       string   `json:"url"`
+
+	// Verified Null while the receiver has not answered its challenge: deliveries wait.
+	Verified *Verified `json:"verified"`
 
 	// Version Grows with every change; the ETag.
 	Version int `json:"version"`
@@ -2258,6 +2287,8 @@ type ServerInterface interface {
 	GetWebhook(w http.ResponseWriter, r *http.Request) error
 	// UpdateWebhook serves PATCH /v1/webhooks/{id}: Change a receiver.
 	UpdateWebhook(w http.ResponseWriter, r *http.Request) error
+	// ChallengeWebhook serves POST /v1/webhooks/{id}/challenge: Ask a receiver once more whether it wants webhooks.
+	ChallengeWebhook(w http.ResponseWriter, r *http.Request) error
 	// RedeliverRange serves POST /v1/webhooks/{id}/redeliver: Deliver a range of events once more.
 	RedeliverRange(w http.ResponseWriter, r *http.Request) error
 	// RotateWebhookSecret serves POST /v1/webhooks/{id}/secrets: Make a new secret.
@@ -2701,6 +2732,14 @@ func operations() []operation {
 			pattern: "/v1/webhooks/{id}",
 			scope:   "admin",
 			serve:   ServerInterface.UpdateWebhook,
+		},
+		{
+			id:      "ChallengeWebhook",
+			tag:     "webhooks",
+			method:  http.MethodPost,
+			pattern: "/v1/webhooks/{id}/challenge",
+			scope:   "admin",
+			serve:   ServerInterface.ChallengeWebhook,
 		},
 		{
 			id:      "RedeliverRange",

@@ -1,14 +1,27 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"time"
+
+	"github.com/google/uuid"
 
 	"executor/webhooks"
 )
 
 // TestWebhook sends a test event to a receiver.
 func (s *Server) TestWebhook(w http.ResponseWriter, r *http.Request) error {
+	return s.sendOwn(w, r, s.webhooks.Test)
+}
+
+// ChallengeWebhook asks a receiver once more whether it wants webhooks.
+func (s *Server) ChallengeWebhook(w http.ResponseWriter, r *http.Request) error {
+	return s.sendOwn(w, r, s.webhooks.Challenge)
+}
+
+// sendOwn has an event sent that is about no command.
+func (s *Server) sendOwn(w http.ResponseWriter, r *http.Request, send func(context.Context, webhooks.By, uuid.UUID) (webhooks.Delivery, error)) error {
 	id, err := pathID(r, "webhook's")
 	if err != nil {
 		return err
@@ -16,7 +29,7 @@ func (s *Server) TestWebhook(w http.ResponseWriter, r *http.Request) error {
 	if err := readNothing(w, r, s.submitBytes); err != nil {
 		return err
 	}
-	d, err := s.webhooks.Test(r.Context(), by(r), id)
+	d, err := send(r.Context(), by(r), id)
 	if err != nil {
 		return err
 	}

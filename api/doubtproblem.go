@@ -2,7 +2,9 @@ package api
 
 import (
 	"errors"
+	"math"
 	"net/http"
+	"strconv"
 
 	"executor/commands"
 	"executor/reconcile"
@@ -53,6 +55,7 @@ func webhookProblem(err error) *failure {
 		changed *webhooks.Stale
 		refusal *webhooks.Refused
 		invalid *webhooks.Invalid
+		busy    *webhooks.Busy
 	)
 	switch {
 	case errors.As(err, &changed):
@@ -61,6 +64,9 @@ func webhookProblem(err error) *failure {
 		return refused(refusal.Code, refusal.Detail)
 	case errors.As(err, &invalid):
 		return problemFor(invalidRequest([]FieldProblem{{Pointer: "/" + invalid.Field, Code: invalid.Code, Detail: invalid.Detail}}))
+	case errors.As(err, &busy):
+		return &failure{code: ProblemCodeWebhookBusy, detail: sentence(busy.Error()),
+			headers: map[string]string{"Retry-After": strconv.Itoa(int(math.Ceil(busy.Again.Seconds())))}}
 	case errors.Is(err, webhooks.ErrNotFound):
 		return &failure{code: ProblemCodeNotFound, detail: "There is no such webhook or delivery."}
 	}

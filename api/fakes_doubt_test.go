@@ -211,6 +211,10 @@ func (f *fakeWebhooks) Test(_ context.Context, by webhooks.By, _ uuid.UUID) (web
 	return f.account.Delivery, f.note(by)
 }
 
+func (f *fakeWebhooks) Challenge(_ context.Context, by webhooks.By, _ uuid.UUID) (webhooks.Delivery, error) {
+	return f.account.Delivery, f.note(by)
+}
+
 func (f *fakeWebhooks) Deliveries(_ context.Context, filter webhooks.DeliveryFilter) ([]webhooks.Delivery, string, error) {
 	f.filter, f.tenant = filter, filter.Tenant
 	return []webhooks.Delivery{f.account.Delivery}, "next", f.err

@@ -20,6 +20,7 @@ type Webhooks interface {
 	Delete(ctx context.Context, by webhooks.By, id uuid.UUID, version int) error
 	RotateSecret(ctx context.Context, by webhooks.By, id uuid.UUID, version int, overlap time.Duration) (e webhooks.Endpoint, secret string, err error)
 	Test(ctx context.Context, by webhooks.By, id uuid.UUID) (webhooks.Delivery, error)
+	Challenge(ctx context.Context, by webhooks.By, id uuid.UUID) (webhooks.Delivery, error)
 	Deliveries(ctx context.Context, f webhooks.DeliveryFilter) (page []webhooks.Delivery, next string, err error)
 	Delivery(ctx context.Context, tenant string, id uuid.UUID) (webhooks.Account, error)
 	Redeliver(ctx context.Context, by webhooks.By, id uuid.UUID) (webhooks.Delivery, error)
@@ -221,6 +222,14 @@ func writeEndpointMembers(w *jsonWriter, e webhooks.Endpoint) {
 		})
 	}
 	w.timeOrNull("failing_since", e.FailingSince)
+	if e.VerifiedAt == nil {
+		w.null("verified")
+	} else {
+		w.object("verified", func() {
+			w.time("at", *e.VerifiedAt)
+			w.text("by", string(e.VerifiedBy))
+		})
+	}
 	w.array("secrets", len(e.Secrets), func(i int) {
 		w.begin('{')
 		w.text("id", e.Secrets[i].ID.String())

@@ -41,7 +41,7 @@ func TestReadWebhooks(t *testing.T) {
 	g.webhooks.endpoint.DisabledAt = nil
 	r := g.do("GET", "/v1/webhooks/"+someID.String()).want(200)
 	var e Webhook
-	if r.decode(&e); e.Disabled != nil || r.header.Get("ETag") != `"4"` {
+	if r.decode(&e); e.Disabled != nil || e.Verified != nil || r.header.Get("ETag") != `"4"` {
 		t.Errorf("%s", r.body)
 	}
 	var list WebhookList
@@ -119,9 +119,28 @@ func TestRotateWebhookSecret(t *testing.T) {
 func TestRefusalsOfWebhooks(t *testing.T) {
 	g := newRig(t)
 	for _, code := range []ProblemCode{
-		ProblemCodeNoSealingKey, ProblemCodeWebhookExists, ProblemCodeTooManyWebhooks, ProblemCodeTooManySecrets, ProblemCodeWebhookDisabled, ProblemCodeWebhookGone,
+		ProblemCodeWebhookUnverified, ProblemCodeWebhookVerified, ProblemCodeWebhookChallenge, ProblemCodeNoSealingKey, ProblemCodeWebhookExists, ProblemCodeTooManyWebhooks, ProblemCodeTooManySecrets, ProblemCodeWebhookDisabled, ProblemCodeWebhookGone,
 	} {
 		g.webhooks.err = &webhooks.Refused{Code: string(code), Detail: "No."}
 		g.do("POST", "/v1/webhooks", sending(`{"url":"https://a.example/"}`)).want(409).problem(code)
+	}
+}
+
+func TestChallengeWebhook(t *testing.T) {
+	g := newRig(t)
+	path := "/v1/webhooks/" + someID.String() + "/challenge"
+	if r := g.do("POST", path).want(202); r.header.Get("Location") != "/v1/webhook-deliveries/"+g.webhooks.account.ID.String() || g.webhooks.by.Actor != "boss" {
+		t.Errorf("%s with %v by %+v", r.body, r.header, g.webhooks.by)
+	}
+	g.do("POST", path, sending(`{"reason":"r"}`)).want(422)
+	g.do("POST", path, as("exk_write")).want(403)
+	g.webhooks.err = &webhooks.Busy{What: "challenges", Again: 1500 * time.Millisecond}
+	if r := g.do("POST", path).want(429); r.header.Get("Retry-After") != "2" || r.problem(ProblemCodeWebhookBusy).Detail == "" {
+		t.Errorf("%s with %v", r.body, r.header)
+	}
+	g.webhooks.err, g.webhooks.endpoint.VerifiedAt, g.webhooks.endpoint.VerifiedBy = nil, &someTime, webhooks.VerifiedByPerson
+	var e Webhook
+	if g.do("GET", "/v1/webhooks/"+someID.String()).want(200).decode(&e); e.Verified == nil || e.Verified.By != "person" || !e.Verified.At.Equal(someTime) {
+		t.Errorf("%+v", e.Verified)
 	}
 }

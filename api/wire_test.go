@@ -104,6 +104,8 @@ func TestTheClientIsUnderstood(t *testing.T) {
 	is("rotate", err, hook.Secret != "" && len(hook.Secrets) == 1)
 	hook, err = c.UpdateWebhook(ctx, hook.ID, client.WebhookChange{Events: []string{}, Ordered: new(bool), Version: hook.Version})
 	is("update", err, len(hook.Events) == 0)
+	_, err = c.ChallengeWebhook(ctx, hook.ID)
+	is("challenge where nobody has to answer", nil, errors.Is(err, client.ErrConflict) && hook.Verified.By == "setting")
 	tested, err := c.TestWebhook(ctx, hook.ID)
 	is("test", err, tested.Type == "webhook.test")
 	delivery, err := c.Delivery(ctx, tested.ID)

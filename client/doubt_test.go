@@ -137,12 +137,12 @@ func isDelivery(v any) bool {
 }
 
 const webhookJSON = `{"id":"w1","url":"https://x.example/h","description":"d","events":["command.success"],"upstreams":[],"ordered":true,"version":4,
-	"failing_since":"2026-11-01T00:00:00Z","disabled":{"at":"2026-11-01T00:00:00Z","by":"gone","reason":"410"},"secrets":[{"id":"s1","created_at":"2026-11-01T00:00:00Z","expires_at":null}],
+	"failing_since":"2026-11-01T00:00:00Z","verified":{"at":"2026-11-01T00:00:00Z","by":"person"},"disabled":{"at":"2026-11-01T00:00:00Z","by":"gone","reason":"410"},"secrets":[{"id":"s1","created_at":"2026-11-01T00:00:00Z","expires_at":null}],
 	"created_at":"2026-11-01T00:00:00Z","updated_at":"2026-11-01T00:00:00Z","secret":"whsec_x"}`
 
 func isWebhook(v any) bool {
 	w := v.(Webhook)
-	return w.ID == "w1" && w.Ordered && w.Version == 4 && w.FailingSince != nil && w.Disabled.By == "gone" && w.Disabled.Reason == "410" && w.Secrets[0].ID == "s1" && w.Secret == "whsec_x" && string(w.JSON()) == webhookJSON
+	return w.ID == "w1" && w.Ordered && w.Version == 4 && w.FailingSince != nil && w.Verified.By == "person" && w.Disabled.By == "gone" && w.Disabled.Reason == "410" && w.Secrets[0].ID == "s1" && w.Secret == "whsec_x" && string(w.JSON()) == webhookJSON
 }
 
 func TestWebhooksAndDeliveries(t *testing.T) {
@@ -164,6 +164,7 @@ func TestWebhooksAndDeliveries(t *testing.T) {
 		{"rotate at once", func(ctx context.Context, c *Client) (any, error) { return c.RotateWebhookSecret(ctx, "w1", 0, "") },
 			`POST /v1/webhooks/w1/secrets {"overlap":"0s"}`, 0, webhookJSON, isWebhook},
 		{"test", func(ctx context.Context, c *Client) (any, error) { return c.TestWebhook(ctx, "w1") }, "POST /v1/webhooks/w1/test", 202, deliveryJSON, isDelivery},
+		{"challenge", func(ctx context.Context, c *Client) (any, error) { return c.ChallengeWebhook(ctx, "w1") }, "POST /v1/webhooks/w1/challenge", 202, deliveryJSON, isDelivery},
 		{"redeliver a range", func(ctx context.Context, c *Client) (any, error) {
 			return c.RedeliverWebhook(ctx, "w1", RedeliverRange{Since: at, States: []DeliveryState{DeliveryDelivered}, Reason: "r"})
 		}, `POST /v1/webhooks/w1/redeliver {"since":"2026-11-01T00:00:00Z","states":["delivered"],"reason":"r"}`, 202, `{"count":3,"more":true}`,

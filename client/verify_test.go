@@ -180,3 +180,25 @@ func TestWebhookHandler(t *testing.T) {
 		}
 	}
 }
+
+// A challenge is answered with what it asks, and only if it is signed; the code that
+// takes events never sees it.
+func TestWebhookHandlerAnswersChallenges(t *testing.T) {
+	h, err := WebhookHandler([]string{secretA}, func(_ context.Context, e WebhookEvent) error {
+		t.Errorf("handed on: %+v", e)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const body = `{"type":"webhook.challenge","timestamp":"2026-11-01T00:00:00Z","data":{"webhook":"w1","challenge":"s3cr3t"}}`
+	for secret, want := range map[string]string{secretA: "200 s3cr3t", secretB: "401 "} {
+		r := httptest.NewRequest("POST", "/hook", strings.NewReader(body))
+		r.Header = signed(t, time.Now(), body, secret)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if got := fmt.Sprint(w.Code, " ", w.Body); !strings.HasPrefix(got, want) || (w.Code != 200 && strings.Contains(got, "s3cr3t")) {
+			t.Errorf("answered %q, want %q", got, want)
+		}
+	}
+}

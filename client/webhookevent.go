@@ -18,6 +18,9 @@ const (
 	WebhookCancelled  = "command.cancelled"
 	WebhookCorrected  = "command.corrected" // a person corrected an outcome
 	WebhookTest       = "webhook.test"      // of no command
+	// WebhookChallenge asks whether the receiver wants webhooks, before it gets any
+	// other. The answer is a 2xx whose body is the event's Challenge.
+	WebhookChallenge = "webhook.challenge"
 )
 
 // WebhookEvent is what a webhook tells. What an event of another type does not have
@@ -37,6 +40,7 @@ type WebhookEvent struct {
 	Sequence      int               // grows with every outcome of the command
 	PreviousState State             // of the outcome before; empty for the first
 	Outcome       Outcome           // without the upstream's body, which Get reads; nil for a test
+	Challenge     string            // of a WebhookChallenge: what to answer
 
 	document
 }
@@ -56,6 +60,7 @@ func (e *WebhookEvent) UnmarshalJSON(b []byte) error {
 			Sequence      int               `json:"sequence"`
 			PreviousState State             `json:"previous_state"`
 			Outcome       *outcomeDocument  `json:"outcome"`
+			Challenge     string            `json:"challenge"`
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(b, &d); err != nil {
@@ -66,7 +71,7 @@ func (e *WebhookEvent) UnmarshalJSON(b []byte) error {
 	}
 	*e = WebhookEvent{
 		Type: d.Type, Timestamp: d.Timestamp, CommandID: d.Data.ID, Key: d.Data.Key, Upstream: d.Data.Upstream, Operation: d.Data.Operation,
-		Metadata: d.Data.Metadata, Version: d.Data.Version, Sequence: d.Data.Sequence, PreviousState: d.Data.PreviousState,
+		Metadata: d.Data.Metadata, Version: d.Data.Version, Sequence: d.Data.Sequence, PreviousState: d.Data.PreviousState, Challenge: d.Data.Challenge,
 	}
 	if d.Data.Outcome == nil {
 		return nil
@@ -81,7 +86,8 @@ const webhookBytes = 256 << 10
 
 // WebhookHandler receives webhooks. Each that verifies is given to handle, repeats
 // too; when that returns nil the answer is 204, and if it returns an error 500, and
-// the executor sends it again later. What does not verify is answered with 401.
+// the executor sends it again later. What does not verify is answered with 401. A
+// challenge that verifies is answered as it has to be, and not given to handle.
 // handle should be quick, or hand the work on: a delivery that is not answered
 // within some seconds counts as failed.
 //
@@ -107,10 +113,22 @@ func WebhookHandler(secrets []string, handle func(context.Context, WebhookEvent)
 			http.Error(w, err.Error(), http.StatusUnauthorized)
 			return
 		}
+		if event.Type == WebhookChallenge {
+			AnswerWebhookChallenge(w, event)
+			return
+		}
 		if handle(r.Context(), event) != nil { // whose text is not for others
 			http.Error(w, "it was not taken", http.StatusInternalServerError)
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)
 	}), nil
+}
+
+// AnswerWebhookChallenge answers an event of the type WebhookChallenge: yes, what is
+// here wants webhooks. WebhookHandler does it by itself.
+func AnswerWebhookChallenge(w http.ResponseWriter, e WebhookEvent) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = io.WriteString(w, e.Challenge)
 }

@@ -18,10 +18,13 @@ type Webhook struct {
 	Version     int       `json:"version"`   // grows with every change
 	Disabled    *Disabled `json:"disabled"`  // nil: it is not; while it is, deliveries wait
 	// FailingSince is the first failure after the last success.
-	FailingSince *time.Time    `json:"failing_since"`
-	Secrets      []SecretInUse `json:"secrets"` // that sign, the newest first; without their values
-	CreatedAt    time.Time     `json:"created_at"`
-	UpdatedAt    time.Time     `json:"updated_at"`
+	FailingSince *time.Time `json:"failing_since"`
+	// Verified is nil while the receiver has not answered its challenge: it gets
+	// nothing else until then, and deliveries wait.
+	Verified  *Verified     `json:"verified"`
+	Secrets   []SecretInUse `json:"secrets"` // that sign, the newest first; without their values
+	CreatedAt time.Time     `json:"created_at"`
+	UpdatedAt time.Time     `json:"updated_at"`
 	// Secret verifies the signatures: see VerifyWebhook. It comes with CreateWebhook
 	// and RotateWebhookSecret and is never shown again.
 	Secret string `json:"secret,omitempty"`
@@ -34,6 +37,12 @@ type Disabled struct {
 	At     time.Time `json:"at"`
 	By     string    `json:"by"` // person, gone (it answered 410), failing (for days)
 	Reason string    `json:"reason"`
+}
+
+// Verified says since when and how it is known that a receiver wants webhooks.
+type Verified struct {
+	At time.Time `json:"at"`
+	By string    `json:"by"` // challenge (it answered one), person, setting, before
 }
 
 // SecretInUse is a secret without its value.
@@ -123,6 +132,12 @@ func (c *Client) RotateWebhookSecret(ctx context.Context, id string, overlap tim
 // other. It is not repeated by itself.
 func (c *Client) TestWebhook(ctx context.Context, id string) (Delivery, error) {
 	return once[Delivery](ctx, c, call{method: http.MethodPost, path: path("webhooks", id, "test")})
+}
+
+// ChallengeWebhook asks a receiver once more whether it wants webhooks: see
+// WebhookHandler. It is not repeated by itself.
+func (c *Client) ChallengeWebhook(ctx context.Context, id string) (Delivery, error) {
+	return once[Delivery](ctx, c, call{method: http.MethodPost, path: path("webhooks", id, "challenge")})
 }
 
 // RedeliverRange selects what is delivered once more.

@@ -43,6 +43,9 @@ func (p *deliveryPage) dropped() string {
 	if p.Hook == nil {
 		return "Dropped, as its webhook was deleted."
 	}
+	if p.Type == webhooks.TypeChallenge {
+		return "Dropped: it is not needed any more, or a new challenge takes its place."
+	}
 	return "Dropped before it was sent: a later outcome of the same command came first, and nobody needs to hear of this one any more."
 }
 
@@ -50,6 +53,8 @@ func (p *deliveryPage) waiting(now time.Time) string {
 	switch {
 	case p.Hook == nil:
 		return "Its webhook is deleted: it is about to be dropped."
+	case p.Hook.VerifiedAt == nil && p.Type != webhooks.TypeChallenge:
+		return "It waits: its webhook's receiver has not answered a challenge yet. It follows when it has."
 	case p.Hook.DisabledAt != nil:
 		return "It waits: its webhook is disabled. It follows when somebody enables that."
 	case p.HeldUntil != nil && p.HeldUntil.After(now):
@@ -118,10 +123,17 @@ func (s *Server) deliverAgain(v *visit) error {
 		return v.renderStatus(http.StatusUnprocessableEntity, "delivery.html", "Delivery of "+p.Type, p)
 	}
 	_, err = s.hooks.Redeliver(v.r.Context(), v.hookBy(p.Reason), p.ID)
-	var refused *webhooks.Refused
-	if errors.As(err, &refused) {
+	var (
+		refused *webhooks.Refused
+		busy    *webhooks.Busy
+	)
+	switch {
+	case errors.As(err, &refused):
 		p.Problem = refused.Detail
 		return v.renderStatus(http.StatusConflict, "delivery.html", "Delivery of "+p.Type, p)
+	case errors.As(err, &busy):
+		p.Problem = sentence(busy.Error()) + "."
+		return v.renderStatus(http.StatusTooManyRequests, "delivery.html", "Delivery of "+p.Type, p)
 	}
 	v.tellIf(err, "It is due once more, under the same event id.")
 	if err != nil {
@@ -155,9 +167,8 @@ func tryWords(t webhooks.Try) string {
 
 var failureWords = map[webhooks.Failure]string{
 	webhooks.FailureNone:             "Taken.",
-	webhooks.FailureAddressForbidden: "Not sent: the address is not allowed.",
-	webhooks.FailureDNS:              "Not sent: the host's name could not be resolved.",
-	webhooks.FailureConnect:          "Not sent: nothing could be connected to.",
+	webhooks.FailureUnreachable:      "Not sent: nothing could be connected to.",
+	webhooks.FailureUnproven:         "Taken, but the answer does not hold the challenge.",
 	webhooks.FailureTLS:              "Not sent: no secure connection came about.",
 	webhooks.FailureTimeout:          "No answer in time. The receiver may have it all the same.",
 	webhooks.FailureConnectionLost:   "The connection ended before an answer. The receiver may have it all the same.",

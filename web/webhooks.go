@@ -44,6 +44,8 @@ func (r hookRow) Standing() string {
 	switch {
 	case r.DisabledAt != nil:
 		return "disabled"
+	case r.VerifiedAt == nil:
+		return "not verified"
 	case r.FailingSince != nil:
 		return "failing"
 	default:
@@ -53,12 +55,14 @@ func (r hookRow) Standing() string {
 
 // Tone is the colour of its Standing.
 func (r hookRow) Tone() string {
-	return map[string]string{"enabled": "good", "failing": "doubt", "disabled": "bad"}[r.Standing()]
+	return map[string]string{"enabled": "good", "failing": "doubt", "not verified": "doubt", "disabled": "bad"}[r.Standing()]
 }
 
 // Why says in words why it does not deliver; "" where it does.
 func (r hookRow) Why() string {
 	switch {
+	case r.DisabledAt == nil && r.VerifiedAt == nil:
+		return "It gets nothing but a challenge until its receiver has answered that. What happens meanwhile waits."
 	case r.DisabledBy == webhooks.DisabledByPerson:
 		return sentence(r.DisabledReason) + "."
 	case r.DisabledBy == webhooks.DisabledByGone:
@@ -81,6 +85,14 @@ func bounded(n int) string {
 		return "over " + number(webhooks.MaxCount)
 	}
 	return number(n)
+}
+
+// VerifiedText says how it is known that the receiver wants webhooks.
+func (r hookRow) VerifiedText() string {
+	return map[webhooks.VerifiedBy]string{
+		"": "not yet", webhooks.VerifiedByChallenge: "the receiver answered a challenge", webhooks.VerifiedByPerson: "a person vouches for the receiver",
+		webhooks.VerifiedBySetting: "this deployment asks no receiver", webhooks.VerifiedByBefore: "it is older than challenges",
+	}[r.VerifiedBy]
 }
 
 // webhooksPage lists the webhooks of the tenant.

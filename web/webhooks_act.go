@@ -20,6 +20,8 @@ func webhookActionRoutes() []route {
 		admin("enable", func(s *Server, v *visit) error { return s.webhookAct(v, "enable", s.enableWebhook) }),
 		admin("delete", func(s *Server, v *visit) error { return s.webhookAct(v, "delete", s.deleteWebhook) }),
 		admin("rotate", func(s *Server, v *visit) error { return s.webhookAct(v, "rotate", s.rotateWebhook) }),
+		admin("challenge", func(s *Server, v *visit) error { return s.webhookAct(v, "challenge", s.challengeWebhook) }),
+		admin("confirm", func(s *Server, v *visit) error { return s.webhookAct(v, "confirm", s.confirmWebhook) }),
 		admin("test", func(s *Server, v *visit) error { return s.webhookAct(v, "test", s.testWebhook) }),
 	}
 }
@@ -51,6 +53,7 @@ func (s *Server) refuseAct(v *visit, id uuid.UUID, action string, err error) err
 		invalid *webhooks.Invalid
 		refused *webhooks.Refused
 		stale   *webhooks.Stale
+		busy    *webhooks.Busy
 		problem string
 		status  = http.StatusConflict
 	)
@@ -59,6 +62,8 @@ func (s *Server) refuseAct(v *visit, id uuid.UUID, action string, err error) err
 		problem, status = invalid.Detail, http.StatusUnprocessableEntity
 	case errors.As(err, &refused):
 		problem = refused.Detail
+	case errors.As(err, &busy):
+		problem, status = sentence(busy.Error())+".", http.StatusTooManyRequests
 	case errors.As(err, &stale):
 		problem = "Somebody changed this webhook after you opened the page, and nothing was done. Look at what is different, and decide again; what you typed is kept."
 	default:
@@ -109,6 +114,18 @@ func (s *Server) testWebhook(v *visit, id uuid.UUID, _ int, by webhooks.By) (str
 	d, err := s.hooks.Test(v.r.Context(), by, id)
 	v.tellIf(err, "A test event is on its way.")
 	return "/deliveries/" + d.ID.String(), err
+}
+
+func (s *Server) challengeWebhook(v *visit, id uuid.UUID, _ int, by webhooks.By) (string, error) {
+	d, err := s.hooks.Challenge(v.r.Context(), by, id)
+	v.tellIf(err, "The receiver is being asked.")
+	return "/deliveries/" + d.ID.String(), err
+}
+
+func (s *Server) confirmWebhook(v *visit, id uuid.UUID, version int, by webhooks.By) (string, error) {
+	_, err := s.hooks.Confirm(v.r.Context(), by, id, version)
+	v.tellIf(err, "Confirmed. What waited is being sent now.")
+	return "/webhooks/" + id.String(), err
 }
 
 // tellIf has the next page say what was done, if it was.

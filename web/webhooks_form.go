@@ -120,8 +120,16 @@ func (s *Server) webhookCreate(v *visit) error {
 	if err := v.keepOnce("webhook/"+e.ID.String(), secret); err != nil {
 		return err
 	}
-	v.tell("good", "The webhook is made. Every outcome from now on is sent to it.")
+	v.tell("good", madeText(e))
 	return v.redirect("/webhooks/" + e.ID.String())
+}
+
+// madeText says what a new webhook gets.
+func madeText(e webhooks.Endpoint) string {
+	if e.VerifiedAt == nil {
+		return "The webhook is made. Every outcome from now on is kept for it, and sent once its receiver has answered our challenge."
+	}
+	return "The webhook is made. Every outcome from now on is sent to it."
 }
 
 func (s *Server) webhookUpdate(v *visit) error {
@@ -154,8 +162,12 @@ func (s *Server) refuseForm(v *visit, f *webhookForm, err error) error {
 		invalid *webhooks.Invalid
 		refused *webhooks.Refused
 		stale   *webhooks.Stale
+		busy    *webhooks.Busy
 	)
 	switch {
+	case errors.As(err, &busy):
+		f.Problem = sentence(busy.Error()) + "."
+		return s.showWebhookForm(v, http.StatusTooManyRequests, f)
 	case errors.As(err, &invalid):
 		f.Problem, f.Wrong = "Nothing was saved yet.", map[string]string{invalid.Field: invalid.Detail}
 		return s.showWebhookForm(v, http.StatusUnprocessableEntity, f)

@@ -138,10 +138,16 @@ func (s *Server) rangeSend(v *visit) error {
 
 func (s *Server) sendRange(v *visit, p *rangePage) error {
 	done, err := s.hooks.RedeliverRange(v.r.Context(), v.hookBy(p.Reason), p.Range)
-	var invalid *webhooks.Invalid
+	var (
+		invalid *webhooks.Invalid
+		busy    *webhooks.Busy
+	)
 	switch {
 	case errors.As(err, &invalid):
 		p.Problem = invalid.Detail
+		return nil
+	case errors.As(err, &busy):
+		p.Problem = sentence(busy.Error()) + "."
 		return nil
 	case err != nil:
 		return err

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"executor/internal/seal"
+	"executor/webhooks"
 )
 
 // Roles of a serving process. Every role also answers the health calls.
@@ -52,6 +53,8 @@ type Config struct {
 	KeyRate        int      // requests of one API key in a second; 0 = no limit
 	Backlog        int64    // commands of a tenant without an outcome; 0 = no limit
 	AddressRate    int      // requests without a valid key from one address in a minute; 0 = no limit
+	WebhookAsk     bool     // a webhook's receiver has to answer a challenge before it gets anything else
+	WebhookRate    int      // tries a second to one webhook from this process
 
 	MaxConnections int           // of the database pool
 	DatabaseWait   time.Duration // how long to wait for the database at start
@@ -84,6 +87,8 @@ func defaultConfig() Config {
 		SoftStop:       20 * time.Second,
 		JobTimeout:     15 * time.Minute,
 		RescueAfter:    time.Hour,
+		WebhookAsk:     true,
+		WebhookRate:    webhooks.DefaultRate,
 		LogFormat:      "auto",
 		LogLevel:       "info",
 	}
@@ -119,6 +124,8 @@ func (c *Config) addServeFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&c.WebhookAllow, "webhook-allow", nil, "networks that webhooks may go to besides public addresses, over plain http too, for instance 10.0.0.0/8")
 	c.addAbuseFlags(flags)
 	flags.IntSliceVar(&c.WebhookPorts, "webhook-ports", nil, "ports that webhooks may have besides 80, 443 and those from 1024 that belong to no other service")
+	flags.BoolVar(&c.WebhookAsk, "webhook-challenge", c.WebhookAsk, "ask a new webhook's receiver whether it wants webhooks, before it gets any")
+	flags.IntVar(&c.WebhookRate, "webhook-rate", c.WebhookRate, "tries a second to one webhook from this process")
 	flags.BoolVar(&c.Frozen, "frozen", c.Frozen, "start frozen: accept and read, send nothing until \"executor resume\"")
 	flags.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "database connections of this process")
 	flags.DurationVar(&c.DatabaseWait, "database-wait", c.DatabaseWait, "how long to wait for the database at start")
@@ -132,6 +139,7 @@ func (c *Config) addServeFlags(flags *pflag.FlagSet) {
 		"instance": "EXECUTOR_INSTANCE", "listen": "EXECUTOR_LISTEN", "metrics-listen": "EXECUTOR_METRICS_LISTEN",
 		"roles": "EXECUTOR_ROLES", "secrets-dir": "EXECUTOR_SECRETS_DIR", "body-dir": "EXECUTOR_BODY_DIR", "frozen": "EXECUTOR_FROZEN",
 		"webhook-allow": "EXECUTOR_WEBHOOK_ALLOW", "webhook-ports": "EXECUTOR_WEBHOOK_PORTS",
+		"webhook-challenge": "EXECUTOR_WEBHOOK_CHALLENGE", "webhook-rate": "EXECUTOR_WEBHOOK_RATE",
 		"max-connections": "EXECUTOR_MAX_CONNECTIONS", "database-wait": "EXECUTOR_DATABASE_WAIT",
 		"lease-ttl": "EXECUTOR_LEASE_TTL", "drain": "EXECUTOR_DRAIN", "soft-stop": "EXECUTOR_SOFT_STOP",
 		"job-timeout": "EXECUTOR_JOB_TIMEOUT", "rescue-after": "EXECUTOR_RESCUE_AFTER",
@@ -218,6 +226,7 @@ func (c Config) checkIdentity(p *problems) {
 	for _, port := range c.WebhookPorts {
 		p.check(port >= 1 && port <= 65535, "EXECUTOR_WEBHOOK_PORTS names %d: a port is 1 to 65535", port)
 	}
+	p.check(c.WebhookRate > 0 && c.WebhookRate <= maxWebhookRate, "EXECUTOR_WEBHOOK_RATE is %d: use 1 to %d tries a second", c.WebhookRate, maxWebhookRate)
 }
 
 // box seals and opens what the database keeps secret; nil without a key.
@@ -257,6 +266,9 @@ func checkFolder(setting, dir string) error {
 	}
 	return nil
 }
+
+// maxWebhookRate is more than one process sends.
+const maxWebhookRate = 100_000
 
 // maxInstance keeps an instance's name within what the queue takes for one.
 const maxInstance = 90
@@ -356,6 +368,7 @@ func (c Config) LogValue() slog.Value {
 		slog.Int("address_rate", c.AddressRate),
 		slog.Any("webhook_ports", c.WebhookPorts),
 		slog.Int64("backlog", c.Backlog),
+		slog.Bool("webhook_challenge", c.WebhookAsk), slog.Int("webhook_rate", c.WebhookRate),
 		slog.Bool("frozen", c.Frozen),
 		slog.Int("max_connections", c.MaxConnections),
 		slog.String("database_wait", c.DatabaseWait.String()),

@@ -41,15 +41,16 @@ func (d *doctor) unresolved(ctx context.Context) ([]finding, error) {
 // webhooks says whether outcomes are told.
 func (d *doctor) webhooks(ctx context.Context) ([]finding, error) {
 	var (
-		endpoints, disabled, failed int
-		late                        float64 // seconds
+		endpoints, disabled, unverified, failed int
+		late                                    float64 // seconds
 	)
 	err := d.pool.QueryRow(ctx, `
 		SELECT (SELECT count(*) FROM webhook_endpoints), (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL),
+			(SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NULL AND verified_at IS NULL),
 			(SELECT count(*) FROM webhook_deliveries WHERE state = 'failed'),
 			coalesce((SELECT extract(epoch FROM now() - min(w.next_at)) FROM webhook_endpoints e
 				JOIN webhook_deliveries w ON w.endpoint_id = e.id AND w.state = 'pending'
-				WHERE e.disabled_at IS NULL AND (e.paused_until IS NULL OR e.paused_until < now())), 0)::float8`).Scan(&endpoints, &disabled, &failed, &late)
+				WHERE e.disabled_at IS NULL AND e.verified_at IS NOT NULL AND (e.paused_until IS NULL OR e.paused_until < now())), 0)::float8`).Scan(&endpoints, &disabled, &unverified, &failed, &late)
 	if err != nil || endpoints == 0 {
 		return nil, err
 	}
@@ -61,9 +62,9 @@ func (d *doctor) webhooks(ctx context.Context) ([]finding, error) {
 	case seconds(late) > lookupWarn:
 		f.Status, f.Detail = statusFail, f.Detail+", a delivery has been due for "+age(seconds(late))
 		f.Fix = "start a worker of this deployment with EXECUTOR_ENCRYPTION_KEY, and look at its log"
-	case disabled > 0 || failed > 0:
-		f.Status, f.Detail = statusWarn, fmt.Sprintf("%s, %d disabled, %d deliveries given up", f.Detail, disabled, failed)
-		f.Fix = `see why: "executor webhooks list" and "executor deliveries list --state failed"`
+	case disabled > 0 || unverified > 0 || failed > 0:
+		f.Status, f.Detail = statusWarn, fmt.Sprintf("%s, %d disabled, %d not verified, %d deliveries given up", f.Detail, disabled, unverified, failed)
+		f.Fix = `see why: "executor webhooks list" and "executor deliveries list --state failed"; "executor webhooks verify ID" asks a receiver again`
 	}
 	return []finding{f}, nil
 }

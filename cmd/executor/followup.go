@@ -32,7 +32,7 @@ func (p *process) openHooks(pool *pgxpool.Pool, box *seal.Box, registry *prometh
 		return err
 	}
 	p.hooks = webhooks.NewStore(webhooks.Config{
-		Pool: pool, Box: box, Allow: allow, Ports: p.config.WebhookPorts, Guard: p.guard, Log: p.log, Registry: registry,
+		Pool: pool, Box: box, Allow: allow, Ports: p.config.WebhookPorts, Guard: p.guard, Trust: !p.config.WebhookAsk, Log: p.log, Registry: registry,
 	})
 	return nil
 }
@@ -54,6 +54,7 @@ func (p *process) wireFollowers(access *upstreams.Access) {
 	p.lookups.Add(p.doubts.ReportRunner())
 	p.deliveries = webhooks.NewEngine(webhooks.EngineConfig{
 		Store: p.hooks, Dialer: dialer, Instance: p.config.Instance, Expected: p.config.DeploymentID, Log: p.log,
+		Rate: p.config.WebhookRate,
 	})
 }
 

@@ -245,8 +245,14 @@ func testWebhooks(t *testing.T, d *deployment) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { take.ServeHTTP(w, r) }))
 	defer receiver.Close()
 	made := decode[client.Webhook](t, d.execute("webhooks", "create", receiver.URL, "--ordered", "--output", "json").must(t, exitSuccess).stdout)
-	if r := d.execute("webhooks", "test", made.ID, "--wait", "1m").must(t, exitFailure); !strings.Contains(r.stderr, "did not take it: 404") {
+	if r := d.execute("webhooks", "verify", made.ID, "--wait", "1m").must(t, exitFailure); !strings.Contains(r.stderr, "did not take it: 404") {
 		t.Errorf("a receiver that knows nothing: %q", r.stderr)
+	}
+	if r := d.execute("webhooks", "test", made.ID).must(t, exitFailure); !strings.Contains(r.stderr, "has not answered its challenge") {
+		t.Errorf("a test for a receiver that has not proved itself: %q", r.stderr)
+	}
+	if r := d.execute("webhooks", "show", made.ID).must(t, exitSuccess); !strings.Contains(r.stdout, "not verified\n") {
+		t.Errorf("show:\n%s", r.stdout)
 	}
 	handler, err := client.WebhookHandler([]string{made.Secret}, func(_ context.Context, e client.WebhookEvent) error {
 		got <- e
@@ -256,6 +262,9 @@ func testWebhooks(t *testing.T, d *deployment) {
 		t.Fatal(err)
 	}
 	take = handler
+	if r := d.execute("webhooks", "verify", made.ID).must(t, exitSuccess); !strings.Contains(r.stdout, "state     delivered\n") {
+		t.Errorf("verify:\n%s", r.stdout)
+	}
 	if r := d.execute("webhooks", "test", made.ID).must(t, exitSuccess); !strings.Contains(r.stdout, "state     delivered\n") {
 		t.Errorf("test:\n%s", r.stdout)
 	}

@@ -35,7 +35,8 @@ func newWebhooksListenCommand() *cobra.Command {
 		Use:   "listen --secret SECRET",
 		Short: "Receive webhooks on this machine, verify and print them",
 		Long: `Listen is a receiver for trying things out: it listens on this machine alone, verifies the
-signature of what arrives, prints it and takes it. With --forward-to each that verifies is
+signature of what arrives, prints it and takes it. It answers the challenge that a new
+receiver gets first; "executor webhooks verify" asks it again. With --forward-to each that verifies is
 handed on as it came, and the answer is handed back. It needs no API key, and ends with
 Ctrl-C.`,
 		Example: `  executor webhooks create http://127.0.0.1:4242/
@@ -123,6 +124,11 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	event, err := client.VerifyWebhook(l.secrets, r.Header, body, client.WebhookOptions{})
 	if err != nil {
 		l.refuse(w, r, err)
+		return
+	}
+	if event.Type == client.WebhookChallenge {
+		l.print(event, body, http.StatusOK, "answered: this receiver wants webhooks")
+		client.AnswerWebhookChallenge(w, event)
 		return
 	}
 	status, said := http.StatusNoContent, ""

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,21 +13,35 @@ import (
 )
 
 func newWebhooksTestCommand() *cobra.Command {
+	return newWebhooksSendCommand("test", "Send a test event to a receiver",
+		`Test sends an event of the type webhook.test, which is delivered like any other, and shows
+what became of its first try. The exit code is 1 if the receiver did not take it.`, (*client.Client).TestWebhook)
+}
+
+func newWebhooksVerifyCommand() *cobra.Command {
+	return newWebhooksSendCommand("verify", "Ask a receiver once more whether it wants webhooks",
+		`A receiver gets nothing but a challenge until it has answered it; deliveries wait. It is
+asked by itself when its URL is set, and for two days. Verify asks at once, for example when
+the receiver has its secret now, and shows what became of it. The exit code is 1 if it did
+not answer. A receiver that cannot answer is confirmed by a person in the dashboard.`, (*client.Client).ChallengeWebhook)
+}
+
+// newWebhooksSendCommand sends an event of ours to a receiver.
+func newWebhooksSendCommand(name, short, long string, send func(*client.Client, context.Context, string) (client.Delivery, error)) *cobra.Command {
 	var f clientFlags
 	var wait time.Duration
 	cmd := &cobra.Command{
-		Use:   "test ID",
-		Short: "Send a test event to a receiver",
-		Long: `Test sends an event of the type webhook.test, which is delivered like any other, and shows
-what became of its first try. The exit code is 1 if the receiver did not take it.`,
-		Example: "  executor webhooks test 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d",
+		Use:     name + " ID",
+		Short:   short,
+		Long:    long,
+		Example: "  executor webhooks " + name + " 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			c, err := f.connect()
 			if err != nil {
 				return err
 			}
-			d, err := c.TestWebhook(cmd.Context(), given[0])
+			d, err := send(c, cmd.Context(), given[0])
 			if err != nil {
 				return err
 			}

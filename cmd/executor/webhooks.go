@@ -13,7 +13,7 @@ func newWebhooksCommand() *cobra.Command {
 		newWebhooksListCommand(), newWebhooksCreateCommand(), newWebhooksShowCommand(), newWebhooksUpdateCommand(),
 		newWebhooksSwitchCommand("enable", "Send to a receiver again; what was due meanwhile follows", false),
 		newWebhooksSwitchCommand("disable", "Send nothing to a receiver for now; its deliveries wait", true),
-		newWebhooksDeleteCommand(), newWebhooksRotateCommand(), newWebhooksTestCommand(), newWebhooksRedeliverCommand(),
+		newWebhooksDeleteCommand(), newWebhooksRotateCommand(), newWebhooksVerifyCommand(), newWebhooksTestCommand(), newWebhooksRedeliverCommand(),
 		newWebhooksListenCommand())
 }
 
@@ -69,7 +69,9 @@ func newWebhooksCreateCommand() *cobra.Command {
 	var s client.WebhookSettings
 	return webhookCommand("create URL", "Have outcomes sent to a receiver; its secret is shown this once",
 		`Create has each outcome sent to a URL as it comes, signed (Standard Webhooks) and at least
-once. "executor webhooks test" sends a test event, "executor deliveries list" shows what
+once. First the receiver is asked whether it wants them, and what happens meanwhile waits:
+give it the secret, and have it asked again with "executor webhooks verify" where it was not
+ready in time. "executor webhooks test" sends a test event, "executor deliveries list" shows what
 was sent and what the receiver said.`,
 		`  executor webhooks create https://shop.example/hooks/executor
   executor webhooks create https://shop.example/hooks/executor --events command.unresolved,command.corrected --upstreams ledger --ordered`,

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	hookJSON = `{"id": "w1", "url": "https://shop.example/h", "description": "the shop", "events": ["command.success"], "upstreams": [], "ordered": true, "version": 3, "disabled": null, "failing_since": "2026-12-01T10:00:00Z",
+	hookJSON = `{"id": "w1", "url": "https://shop.example/h", "description": "the shop", "events": ["command.success"], "upstreams": [], "ordered": true, "version": 3, "disabled": null, "failing_since": "2026-12-01T10:00:00Z", "verified": {"at": "2026-11-01T10:00:00Z", "by": "challenge"},
 		"secrets": [{"id": "s2", "created_at": "2026-12-01T10:00:00Z", "expires_at": null}, {"id": "s1", "created_at": "2026-11-01T10:00:00Z", "expires_at": "2026-12-02T10:00:00Z"}],
 		"created_at": "2026-11-01T10:00:00Z", "updated_at": "2026-12-01T10:00:00Z"%SECRET}`
 	deliveredJSON = `{"id": "d1", "webhook_id": "w1", "event_id": "e1", "type": "webhook.test", "command_id": null, "sequence": 0, "at": "2026-12-01T10:00:00Z", "state": "%STATE",
@@ -42,7 +42,7 @@ func TestWebhooksOnTheWire(t *testing.T) {
 		{[]string{"create", "https://shop.example/h", "--events", "all"}, `POST /v1/webhooks {"url":"https://shop.example/h"}`, nil},
 		{[]string{"rotate", "w1"}, `POST /v1/webhooks/w1/secrets {"overlap":"24h0m0s"}`, []string{"secret       whsec_y\n", "Keep the secret now", "signs until 2026-12-02T10:00:00Z"}},
 		{[]string{"rotate", "w1", "--overlap", "0", "--reason", "leaked"}, `POST /v1/webhooks/w1/secrets {"overlap":"0s","reason":"leaked"}`, nil},
-		{[]string{"show", "w1"}, `GET /v1/webhooks/w1`, []string{"events       command.success\n", "upstreams    all\n", "sending      on\n", "failing      since 2026-12-01T10:00:00Z\n"}},
+		{[]string{"show", "w1"}, `GET /v1/webhooks/w1`, []string{"events       command.success\n", "upstreams    all\n", "sending      on\n", "verified     challenge, 2026-11-01T10:00:00Z\n", "failing      since 2026-12-01T10:00:00Z\n"}},
 		{[]string{"update", "w1", "--to", "https://b.example", "--events", "all", "--ordered=false", "--description", ""},
 			`PATCH /v1/webhooks/w1 {"url":"https://b.example","description":"","events":[],"ordered":false}`, nil},
 		{[]string{"update", "w1", "--upstreams", "ledger"}, `PATCH /v1/webhooks/w1 {"upstreams":["ledger"]}`, nil},
@@ -75,8 +75,9 @@ func TestWebhooksTest(t *testing.T) {
 		{"refused", []string{delivery("pending", "0", "null", "null"), delivery("pending", "1", "500", `"status"`)}, exitFailure, "did not take it: 500 status: refused"},
 	} {
 		f := newFakeService(t).on("POST /v1/webhooks/w1/test", 202, delivery("pending", "0", "null", "null"))
+		f.on("POST /v1/webhooks/w1/challenge", 202, delivery("pending", "0", "null", "null"))
 		f.on("POST /v1/webhook-deliveries/d1/redeliver", 202, delivery("pending", "0", "null", "null")).on("GET /v1/webhook-deliveries/d1", 200, tt.later...)
-		for _, args := range [][]string{{"webhooks", "test", "w1"}, {"deliveries", "redeliver", "d1"}} {
+		for _, args := range [][]string{{"webhooks", "test", "w1"}, {"webhooks", "verify", "w1"}, {"deliveries", "redeliver", "d1"}} {
 			r := execute(t, f.env, args...).must(t, tt.code)
 			if !strings.Contains(r.stdout+r.stderr, tt.want) || strings.Contains(r.stdout, "\x1b") {
 				t.Errorf("%s: %v:\n%s%s", tt.name, args, r.stdout, r.stderr)

@@ -26,7 +26,10 @@ func orAll(list []string) string {
 }
 
 func enabledText(h client.Webhook) string {
-	if h.Disabled == nil {
+	switch {
+	case h.Disabled == nil && h.Verified == nil:
+		return "not verified"
+	case h.Disabled == nil:
 		return "on"
 	}
 	return strings.TrimSuffix(fmt.Sprintf("disabled (%s): %s", h.Disabled.By, h.Disabled.Reason), ": ")
@@ -39,6 +42,9 @@ func showWebhook(cmd *cobra.Command, out format, h client.Webhook) error {
 		}
 	} else if err := printWebhook(cmd.OutOrStdout(), h); err != nil {
 		return err
+	}
+	if h.Disabled == nil && h.Verified == nil {
+		cmd.PrintErrf("The receiver gets nothing else until it has answered a challenge; \"executor webhooks verify %s\" asks it at once.\n", h.ID)
 	}
 	if h.Secret != "" {
 		cmd.PrintErrln("Keep the secret now: it cannot be shown again. Receivers verify signatures with it.")
@@ -59,6 +65,9 @@ func printWebhook(w io.Writer, h client.Webhook) error {
 	t.row("sending", enabledText(h))
 	if h.Disabled != nil {
 		t.row("disabled", stamp(h.Disabled.At))
+	}
+	if h.Verified != nil {
+		t.row("verified", h.Verified.By+", "+stamp(h.Verified.At))
 	}
 	if h.FailingSince != nil {
 		t.row("failing", "since "+stamp(*h.FailingSince))

@@ -43,7 +43,22 @@ func received(x *exchange, _ claim) answer {
 		ok := verifyStandard(h.secret, x.head.Header, x.body, time.Now())
 		x.rec.Verified = &ok
 	}
+	if asked := challengeIn(x.body); asked != "" {
+		return jsonAnswer(http.StatusOK, map[string]string{"challenge": asked})
+	}
 	return jsonAnswer(http.StatusOK, map[string]bool{"received": true})
+}
+
+// challengeIn is what a webhook.challenge asks to be answered; "" for another event.
+func challengeIn(body []byte) string {
+	var m struct {
+		Type string
+		Data struct{ Challenge string }
+	}
+	if json.Unmarshal(body, &m) != nil || m.Type != "webhook.challenge" {
+		return ""
+	}
+	return m.Data.Challenge
 }
 
 // SetHook says how the receiver of webhooks at /_hooks/{name} answers, and with
