@@ -256,7 +256,7 @@ func TestOtherTenantsThingsAreNotThere(t *testing.T) {
 	}
 	bodies := map[string]string{
 		"CancelCommand": "", "AssignCommand": `{"assignee":"eve","reason":"r"}`, "NoteCommand": `{"text":"t"}`, "ResolveCommand": `{"state":"rejected","reason":"r"}`,
-		"CorrectCommand": `{"state":"rejected","reason":"r"}`, "UpdateWebhook": `{"ordered":true}`, "DeleteWebhook": "", "TestWebhook": "", "Redeliver": "",
+		"CorrectCommand": `{"state":"rejected","reason":"r"}`, "UpdateWebhook": `{"ordered":true}`, "DeleteWebhook": "", "TestWebhook": "", "ChallengeWebhook": "", "Redeliver": "",
 		"RedeliverRange": `{"since":"2020-01-01T00:00:00Z"}`, "ResumeUpstream": "",
 	}
 	eve := l.key("other")

@@ -28,7 +28,7 @@ func (q question) text() string { return fmt.Sprint(q, q.header) }
 // one command takes names another one.
 func thing(op operation) string {
 	if kind, special := map[string]string{
-		"LookUpCommand": "asked", "ResendCommand": "doubted", "CorrectCommand": "disputed", "CancelCommand": "waiting", "ListLookups": "asked", "ListNotices": "disputed",
+		"LookUpCommand": "asked", "ResendCommand": "doubted", "CorrectCommand": "disputed", "CancelCommand": "waiting", "ListLookups": "asked", "ListNotices": "disputed", "ChallengeWebhook": "unproven",
 	}[op.id]; special {
 		return kind
 	}
@@ -198,7 +198,7 @@ func bodies(t *testing.T, op operation, n tenants.Names) []string {
 	if known, found := all[op.id]; found {
 		return known
 	}
-	empty := []string{"CancelCommand", "ResumeUpstream", "ResumeDeployment", "AdoptDeployment", "DeleteWebhook", "TestWebhook", "Redeliver"}
+	empty := []string{"CancelCommand", "ResumeUpstream", "ResumeDeployment", "AdoptDeployment", "DeleteWebhook", "TestWebhook", "ChallengeWebhook", "Redeliver"}
 	if op.method != http.MethodGet && !slices.Contains(empty, op.id) {
 		t.Fatalf("%s: the test does not know what to send to it", op.id)
 	}

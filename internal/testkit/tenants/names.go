@@ -20,7 +20,7 @@ func (th *Things) Names() Names {
 	}
 	for kind, id := range map[string]uuid.UUID{
 		"command": th.Unresolved, "doubted": th.Doubted, "asked": th.Asked, "paid": th.Paid, "disputed": th.Disputed, "waiting": th.Waiting, "own": th.Own,
-		"webhook": th.Webhook, "secret": th.Secret, "delivery": th.Delivery, "event": th.Event, "report": th.Report, "bulk": th.Bulk,
+		"webhook": th.Webhook, "unproven": th.Unproven, "secret": th.Secret, "delivery": th.Delivery, "event": th.Event, "report": th.Report, "bulk": th.Bulk,
 		"apikey": th.Scopes["admin"].ID, "operator": th.People[operators.RoleOperator].ID, "invited": th.LinkOf, "session": th.Session,
 	} {
 		n[kind] = id.String()

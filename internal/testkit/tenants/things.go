@@ -36,9 +36,9 @@ type Things struct {
 	Unresolved, Asked, Doubted, Paid, Disputed, Waiting, Own uuid.UUID // commands
 	OwnUpstream, OwnKey, OwnReference                        string    // upstream, idempotency key, reference
 
-	Webhook, Secret, Delivery, Event, Report, Bulk uuid.UUID
-	Conflict                                       int64
-	WebhookURL                                     string
+	Webhook, Unproven, Secret, Delivery, Event, Report, Bulk uuid.UUID
+	Conflict                                                 int64
+	WebhookURL                                               string
 
 	Scopes   map[string]Credential // API keys, by their one scope
 	Revoked  Credential
@@ -132,6 +132,14 @@ func (w *World) addWebhook(t testing.TB, th *Things) {
 		t.Fatal(err)
 	}
 	th.Webhook, th.Secret = e.ID, e.Secrets[0].ID
+	other, _, err := w.Hooks.Create(t.Context(), webhooks.By{Tenant: th.Tenant, Actor: th.Actor}, webhooks.Settings{URL: th.WebhookURL + "/of/nothing", Upstreams: []string{"none"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	th.Unproven = other.ID // as one whose receiver never answered
+	if _, err := w.Pool.Exec(t.Context(), `UPDATE webhook_endpoints SET verified_at = NULL, verified_by = '' WHERE id = $1`, other.ID); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // submit accepts a command and, where a state is named, waits for it.
