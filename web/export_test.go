@@ -2,6 +2,7 @@ package web
 
 import (
 	"io"
+	"slices"
 
 	"executor/internal/operators"
 )
@@ -35,3 +36,6 @@ func CSVRow(w io.Writer, cells ...string) error {
 	}
 	return c.flush()
 }
+
+// ReviewFields are the parameters of the review queue.
+func ReviewFields() []string { return slices.Clone(reviewFields) }

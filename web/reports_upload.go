@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"net/url"
 	"time"
 
 	"executor/commands"
@@ -122,6 +123,9 @@ func (f *reportForm) readFields(parts *multipart.Reader) (*multipart.Part, error
 		}
 		if len(value) > maxUploadField {
 			return nil, badRequest("The field " + part.FormName() + " is too long.")
+		}
+		if !storable(url.Values{part.FormName(): {string(value)}}) {
+			return nil, badRequest("The form could not be read. Go back and send it again.")
 		}
 		f.set(part.FormName(), string(value))
 	}

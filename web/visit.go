@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -59,6 +60,8 @@ func (v *visit) signedIn() bool { return v.role != "" }
 // sign-in and back.
 func (v *visit) admit(route route) error {
 	switch {
+	case !storable(v.r.URL.Query()):
+		return badRequest("The address has characters that no text here has. Start again from the page before.")
 	case route.role == "":
 		return nil
 	case !v.signedIn():
@@ -78,10 +81,23 @@ func (v *visit) admit(route route) error {
 
 // parseForm refuses what no browser sends.
 func (v *visit) parseForm() error {
-	if err := v.r.ParseForm(); err != nil {
+	if err := v.r.ParseForm(); err != nil || !storable(v.r.PostForm) {
 		return badRequest("The form could not be read. Go back and send it again.")
 	}
 	return nil
+}
+
+// storable reports whether all values are text that the database can compare: it
+// has neither NUL nor what is no UTF-8.
+func storable(values url.Values) bool {
+	for _, list := range values {
+		for _, value := range list {
+			if !utf8.ValidString(value) || strings.Contains(value, "\x00") {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // id is the {id} of the address.
