@@ -42,6 +42,7 @@ func TestNoPageReachesAnotherTenant(t *testing.T) {
 	if diff := cmp.Diff(before, q.world.Rows(t, tenants.Globex)); diff != "" {
 		t.Errorf("something of the other tenant changed:\n%s", diff)
 	}
+	q.world.CheckJoins(t)
 }
 
 // look asks for a page with things of the other tenant in its path and its filters.

@@ -60,7 +60,7 @@ func (n Names) Ghosts() Names {
 // Hide replaces the names in a text by their kinds.
 func (n Names) Hide(text string) string {
 	for kind, name := range n {
-		if _, err := uuid.Parse(name); err == nil || strings.HasPrefix(kind, "cursor") && name != "" {
+		if _, err := uuid.Parse(name); err == nil || kind == "cursor" {
 			text = strings.ReplaceAll(text, name, "«"+kind+"»")
 		}
 	}
