@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -60,6 +61,7 @@ type Config struct {
 	Log         *slog.Logger
 	SubmitBytes int64 // of one request body other than a batch; 0 is 1 MiB
 	BatchBytes  int64 // of one batch; 0 is 16 MiB
+	AllBytes    int64 // of the bodies of all requests at a time; 0 is 256 MiB
 	KeyRate     int   // requests of one API key in a second; 0 is no limit
 	AddressRate int   // requests without a valid key from one address in a minute; 0 is no limit
 }
@@ -82,8 +84,9 @@ type Server struct {
 	batchBytes  int64
 	keyRate     *meter
 	strangers   *strangers
-	streams     *seats.Seats  // of event streams
-	waits       *seats.Seats  // of requests that wait for a final state
+	streams     *seats.Seats // of event streams
+	waits       *seats.Seats // of requests that wait for a final state
+	bodies      *bodyMemory
 	heartbeat   time.Duration // between the comments of an event stream
 	poll        time.Duration // between two looks for new events
 	draining    context.Context
@@ -98,7 +101,7 @@ func NewServer(c Config) *Server {
 		reports: c.Reports, webhooks: c.Webhooks, audit: c.Audit, keys: c.Keys, deployment: c.Deployment, health: c.Health, log: c.Log,
 		submitBytes: c.SubmitBytes, batchBytes: c.BatchBytes,
 		keyRate: newMeter("key", c.KeyRate, keyWindow), strangers: newStrangers(c.AddressRate),
-		streams: seats.New(streamsOfKey, streamsOfAll), waits: seats.New(waitsOfKey, waitsOfAll),
+		streams: seats.New(streamsOfKey, streamsOfAll), waits: seats.New(waitsOfKey, waitsOfAll), bodies: &bodyMemory{limit: cmp.Or(c.AllBytes, 256<<20)},
 		heartbeat: 15 * time.Second, poll: time.Second, document: documentJSON(),
 	}
 	if s.submitBytes <= 0 {

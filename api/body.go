@@ -20,18 +20,23 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, types ...stri
 	return readBytes(w, r, limit)
 }
 
+// maxAhead is how much memory a request body gets before it is there.
+const maxAhead = 64 << 10
+
 // readBytes reads a whole request body of whatever type.
 func readBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
 	var b bytes.Buffer
-	if r.ContentLength > 0 {
-		b.Grow(int(r.ContentLength) + bytes.MinRead) // room for the read that finds the end
+	if r.ContentLength > 0 { // room for the read that finds the end; for what is only announced, not much
+		b.Grow(int(min(r.ContentLength, maxAhead)) + bytes.MinRead)
 	}
-	_, err := b.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	_, err := b.ReadFrom(callOf(r).held.reader(http.MaxBytesReader(w, r.Body, limit)))
 	var over *http.MaxBytesError
 	switch {
+	case errors.Is(err, errBodiesFull):
+		return nil, bodiesFull()
 	case errors.As(err, &over):
 		return nil, tooLarge(limit)
 	case err != nil:

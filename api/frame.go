@@ -15,6 +15,7 @@ import (
 // call is what is known of a request before its handler runs.
 type call struct {
 	requestID string
+	held      held // of its body
 	key       apikeys.Key
 	query     map[string][]string
 }
@@ -27,7 +28,8 @@ func callOf(r *http.Request) *call { return r.Context().Value(callKey{}).(*call)
 // from guessing or keeping it, and turns a panic into a problem.
 func (s *Server) frame(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{requestID: requestID(r.Header)}
+		c := &call{requestID: requestID(r.Header), held: held{all: s.bodies}}
+		defer c.held.release()
 		r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 		h := w.Header()
 		h.Set("X-Request-Id", c.requestID)

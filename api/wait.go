@@ -49,7 +49,7 @@ func notePreference(h http.Header, wait time.Duration) {
 // once: a wait is a wish.
 const (
 	waitsOfKey = 1000
-	waitsOfAll = 4000
+	waitsOfAll = 2000
 )
 
 // await waits for a command to become final, for so long at most, or until the
@@ -61,6 +61,7 @@ func (s *Server) await(w http.ResponseWriter, r *http.Request, id uuid.UUID, wai
 		return s.commands.Get(r.Context(), callOf(r).key.Tenant, id)
 	}
 	defer leave()
+	callOf(r).held.release() // what is accepted holds no body any more
 	ctx, cancel := context.WithTimeout(r.Context(), wait)
 	defer cancel()
 	defer context.AfterFunc(s.draining, cancel)()

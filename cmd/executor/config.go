@@ -50,6 +50,7 @@ type Config struct {
 	WebhookPorts   []int    // ports that webhooks may have besides 80, 443 and those from 1024 of no other service
 
 	TrustedProxies []string // CIDRs whose X-Forwarded-For is believed
+	MaxClients     int      // connections to the listener at a time
 	KeyRate        int      // requests of one API key in a second; 0 = no limit
 	Backlog        int64    // commands of a tenant without an outcome; 0 = no limit
 	AddressRate    int      // requests without a valid key from one address in a minute; 0 = no limit
@@ -77,6 +78,7 @@ func defaultConfig() Config {
 	return Config{
 		Listen:         "127.0.0.1:8080",
 		Roles:          knownRoles(),
+		MaxClients:     4096,
 		KeyRate:        1000,
 		AddressRate:    300,
 		Backlog:        100_000,
@@ -364,6 +366,7 @@ func (c Config) LogValue() slog.Value {
 		slog.Int("encryption_keys", len(c.EncryptionKeys)),
 		slog.String("webhook_allow", strings.Join(c.WebhookAllow, ",")),
 		slog.String("trusted_proxies", strings.Join(c.TrustedProxies, ",")),
+		slog.Int("max_clients", c.MaxClients),
 		slog.Int("key_rate", c.KeyRate),
 		slog.Int("address_rate", c.AddressRate),
 		slog.Any("webhook_ports", c.WebhookPorts),

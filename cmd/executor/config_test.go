@@ -57,6 +57,7 @@ func TestValidate(t *testing.T) {
 		"log level":          {func(c *Config) { c.LogLevel = "loud" }, []string{"EXECUTOR_LOG_LEVEL", `"loud"`}},
 		"trusted proxies":    {func(c *Config) { c.TrustedProxies = []string{"10.0.0.1"} }, []string{"EXECUTOR_TRUSTED_PROXIES", `"10.0.0.1"`}},
 		"trust in everybody": {func(c *Config) { c.TrustedProxies = []string{"::/0"} }, []string{"EXECUTOR_TRUSTED_PROXIES"}},
+		"few clients":        {func(c *Config) { c.MaxClients = 1 }, []string{"EXECUTOR_MAX_CLIENTS is 1"}},
 		"key rate":           {func(c *Config) { c.KeyRate = -1 }, []string{"EXECUTOR_KEY_RATE is -1"}},
 		"address rate":       {func(c *Config) { c.AddressRate = -1 }, []string{"EXECUTOR_ADDRESS_RATE is -1"}},
 		"backlog":            {func(c *Config) { c.Backlog = -1 }, []string{"EXECUTOR_BACKLOG is -1"}},

@@ -20,6 +20,8 @@ const (
 	writeTimeout      = 30 * time.Second
 	idleTimeout       = 90 * time.Second
 	maxHeaderBytes    = 32 << 10
+
+	metricsConnections = 64
 )
 
 // httpServer is a listener with its server: opened early, so that a busy port
@@ -30,8 +32,9 @@ type httpServer struct {
 	server   *http.Server
 }
 
-// listen opens an address for the listener called name.
-func listen(name, setting, address string, log *slog.Logger) (*httpServer, error) {
+// listen opens an address for the listener called name, for so many connections at
+// a time.
+func listen(name, setting, address string, connections int, log *slog.Logger) (*httpServer, error) {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("%s %s is in use by another program: stop it, or set %s to another address", name, address, setting)
@@ -39,7 +42,9 @@ func listen(name, setting, address string, log *slog.Logger) (*httpServer, error
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w (%s)", name, err, setting)
 	}
-	return &httpServer{name: name, listener: l, server: &http.Server{
+	doors := newDoors(l, connections)
+	return &httpServer{name: name, listener: doors, server: &http.Server{
+		ConnState:         doors.state,
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,

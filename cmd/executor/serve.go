@@ -236,7 +236,7 @@ var apiPaths = []string{"/v1", "/v1/", "/openapi.json", "/problems/", "/livez", 
 
 // listen opens the listeners; nothing is answered yet.
 func (p *process) listen() (err error) {
-	if p.front, err = listen("API", "EXECUTOR_LISTEN", p.config.Listen, p.log); err != nil {
+	if p.front, err = listen("API", "EXECUTOR_LISTEN", p.config.Listen, p.config.MaxClients, p.log); err != nil {
 		return err
 	}
 	p.front.server.RegisterOnShutdown(p.api.Drain)
@@ -244,7 +244,7 @@ func (p *process) listen() (err error) {
 		p.front.server.RegisterOnShutdown(p.web.Drain)
 	}
 	if p.config.MetricsListen != "" {
-		p.back, err = listen("metrics", "EXECUTOR_METRICS_LISTEN", p.config.MetricsListen, p.log)
+		p.back, err = listen("metrics", "EXECUTOR_METRICS_LISTEN", p.config.MetricsListen, metricsConnections, p.log)
 	}
 	if err == nil {
 		p.guard.RefuseOwn(p.front.address())
