@@ -3,6 +3,7 @@ package attempts
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,8 +16,11 @@ import (
 // endingOf reads an observation through the profile, and keeps of it what may
 // and can be kept: bounded and redacted.
 func endingOf(w *work, number int, o Observation) Ending {
+	hidden := w.hidden(o)
+	mask := func(text string) string { return string(egress.Mask([]byte(text), hidden...)) }
+	maskCut := func(text string) string { return string(egress.MaskCut([]byte(text), hidden...)) }
 	e := Ending{
-		Evidence: o.Evidence, Stage: o.Stage, Category: o.Category, Detail: w.mask(o.Detail), Status: o.Status,
+		Evidence: o.Evidence, Stage: o.Stage, Category: o.Category, Detail: maskCut(o.Detail), Status: o.Status,
 		RefreshedAuth:   w.refreshed && o.Evidence != outcome.EvidenceNotSent,
 		BytesHandedOver: o.BytesHandedOver, Remote: o.Remote, Protocol: o.Protocol, Reused: o.Reused, Notes: o.Notes,
 		Truncated: o.Truncated, ResponseBytes: o.BodyBytes, ResponseSHA256: o.BodySHA256,
@@ -37,11 +41,11 @@ func endingOf(w *work, number int, o Observation) Ending {
 			shown.Reference = ""
 		}
 	}
-	e.Reference, e.Code, e.Message = w.mask(shown.Reference), bounded(w.mask(shown.Code)), bounded(w.mask(shown.Message))
-	if w.mask(j.Link) == j.Link { // a link is good whole or not at all
+	e.Reference, e.Code, e.Message = mask(shown.Reference), bounded(maskCut(shown.Code)), bounded(maskCut(shown.Message))
+	if mask(j.Link) == j.Link { // a link is good whole or not at all
 		e.Link = j.Link
 	}
-	e.RetryAfter = bounded(w.mask(o.Header.Get("Retry-After")))
+	e.RetryAfter = bounded(mask(o.Header.Get("Retry-After")))
 	e.Notes = append(e.Notes, j.Notes...)
 	if strings.HasPrefix(j.Rule, "answers[") && len(j.Notes) == 0 {
 		e.Notes = append(e.Notes, "read by "+j.Rule)
@@ -49,19 +53,28 @@ func endingOf(w *work, number int, o Observation) Ending {
 	if e.Answer != j.Answer {
 		e.Notes = append(e.Notes, "the profile reads this response as "+string(j.Answer)+", which this exchange cannot bear out")
 	}
-	e.ResponseHeaders = asJSON(redactHeaders(w, o.Header))
-	e.ResponseBody = egress.Mask(w.operation.RedactBody(o.Body, false), w.access.Secrets...)
-	if stored := w.target.Limits.StoredResponseBytes; stored > 0 && int64(len(e.ResponseBody)) > stored {
-		e.ResponseBody, e.Truncated = e.ResponseBody[:stored], true
+	e.ResponseHeaders = asJSON(redactHeaders(w, o.Header, mask))
+	if o.BodyUndecodable && len(hidden) > 0 {
+		e.Notes = append(e.Notes, "the body is not kept: encoded as it is, it cannot be searched for credentials")
+		return e
 	}
+	var cut bool
+	e.ResponseBody, cut = egress.Keep(w.operation.RedactBody(o.Body, false), w.target.Limits.StoredResponseBytes, !o.BodyComplete, hidden...)
+	e.Truncated = e.Truncated || cut
 	return e
 }
 
-func redactHeaders(w *work, header http.Header) http.Header {
+// hidden is what must not be kept of an answer: our credential, and what the
+// profile redacts.
+func (w *work) hidden(o Observation) []egress.Secret {
+	return slices.Concat(w.access.Secrets, w.operation.Confidential(upstreams.Request{Headers: w.Request.Headers, Body: w.Request.Body}, o.Header, o.Body))
+}
+
+func redactHeaders(w *work, header http.Header, mask func(string) string) http.Header {
 	var flat []upstreams.Header
 	for name, values := range header {
 		for _, v := range values {
-			flat = append(flat, upstreams.Header{Name: name, Value: w.mask(v)})
+			flat = append(flat, upstreams.Header{Name: name, Value: mask(v)})
 		}
 	}
 	kept := make(http.Header, len(header))
@@ -69,11 +82,6 @@ func redactHeaders(w *work, header http.Header) http.Header {
 		kept[h.Name] = append(kept[h.Name], h.Value)
 	}
 	return kept
-}
-
-// mask takes the credential out of what an upstream may have echoed.
-func (w *work) mask(text string) string {
-	return string(egress.Mask([]byte(text), w.access.Secrets...))
 }
 
 func addressesOf(o Observation) *string {

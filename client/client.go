@@ -46,6 +46,9 @@ type Client struct {
 func New(cfg Config) (*Client, error) {
 	base, err := url.Parse(cfg.URL)
 	if err != nil || (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" {
+		if strings.Contains(cfg.URL, "@") { // a password may stand in it
+			return nil, errors.New("the URL is not that of a service, such as http://127.0.0.1:8080")
+		}
 		return nil, fmt.Errorf("%q is not the URL of a service, such as http://127.0.0.1:8080", cfg.URL)
 	}
 	if cfg.APIKey == "" {

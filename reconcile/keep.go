@@ -2,8 +2,10 @@ package reconcile
 
 import (
 	"net/http"
+	"slices"
 
 	"executor/internal/egress"
+	"executor/outcome"
 	"executor/upstreams"
 )
 
@@ -12,19 +14,25 @@ func (l *Lookup) read(f upstreams.Found) {
 }
 
 // keep takes over what may and can be kept of an answer: bounded, redacted, and
-// without our credential, which an upstream may echo.
-func (l *Lookup) keep(r reply, op *upstreams.Operation, most int64) {
-	mask := func(text string) string { return string(egress.Mask([]byte(text), r.credential.Secrets...)) }
-	l.Request, l.Category, l.Detail, l.Status, l.Truncated = r.request, r.category, mask(r.detail), r.status, r.truncated
-	l.Reference, l.Code, l.Message = mask(l.Reference), mask(l.Code), mask(l.Message)
+// without what an upstream may echo: our credential, and what the profile redacts of
+// the command's own request.
+func (l *Lookup) keep(r reply, op *upstreams.Operation, command upstreams.Request, most int64) {
+	hidden := slices.Concat(r.credential.Secrets, op.Confidential(command, r.header, r.body))
+	mask := func(text string) string { return string(egress.Mask([]byte(text), hidden...)) }
+	maskCut := func(text string) string { return string(egress.MaskCut([]byte(text), hidden...)) }
+	l.Request, l.Category, l.Detail, l.Status, l.Truncated = r.request, r.category, maskCut(r.detail), r.status, r.truncated
+	l.Reference, l.Code, l.Message = mask(l.Reference), maskCut(l.Code), maskCut(l.Message)
 	for i, note := range l.Notes {
-		l.Notes[i] = mask(note)
+		l.Notes[i] = maskCut(note)
 	}
 	l.ResponseHeaders = keepHeaders(r.header, op, mask)
-	l.ResponseBody = egress.Mask(op.RedactBody(r.body, false), r.credential.Secrets...)
-	if most > 0 && int64(len(l.ResponseBody)) > most {
-		l.ResponseBody, l.Truncated = l.ResponseBody[:most], true
+	if r.category == outcome.CategoryBodyUndecodable && len(hidden) > 0 {
+		l.Notes = append(l.Notes, "the body is not kept: encoded as it is, it cannot be searched for credentials")
+		return
 	}
+	var cut bool
+	l.ResponseBody, cut = egress.Keep(op.RedactBody(r.body, false), most, r.truncated, hidden...)
+	l.Truncated = l.Truncated || cut
 }
 
 func keepHeaders(header http.Header, op *upstreams.Operation, mask func(string) string) http.Header {

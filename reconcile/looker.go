@@ -72,7 +72,7 @@ func (l looker) ask(ctx context.Context, q inquiry) reply {
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		r.category, r.detail = stage.category(ctx, err), bounded(withoutURL(err).Error())
+		r.category, r.detail = stage.category(ctx, err), bounded(stage.unquoted(withoutURL(err).Error()))
 		return r
 	}
 	defer response.Body.Close()
@@ -182,6 +182,15 @@ func (s *stage) trace(ctx context.Context) context.Context {
 			}
 		},
 	})
+}
+
+// unquoted leaves out what an error quotes of an answer: it may echo a credential.
+func (s *stage) unquoted(text string) string {
+	if s.reached.Load() < stageWrite {
+		return text
+	}
+	what, _, _ := strings.Cut(text, `"`)
+	return strings.TrimRight(what, " :")
 }
 
 // bounded makes text fit for a row and a log line.

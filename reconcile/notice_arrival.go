@@ -37,7 +37,7 @@ func readArrival(u upstreams.Upstream, secrets []egress.Secret, header http.Head
 		return arrival{}, err
 	}
 	a := arrival{Notice: read, upstream: u, weight: rules.Weight, raw: body}
-	a.headers = keptHeaders(u.Profile, header)
+	a.headers = keptHeaders(u.Profile, header, secrets)
 	a.body = egress.Mask(redactAnywhere(u.Profile, body), secrets...)
 	if a.Finding == outcome.FindingAbsent { // what is not there sends no notice
 		a.Finding, a.Notes = outcome.FindingUnknown, append(a.Notes, "an absence in a notice proves nothing")
@@ -72,11 +72,11 @@ func (a arrival) notes() []string {
 
 // keptHeaders are the headers without credentials, what any operation redacts, and
 // signatures, as far as they fit.
-func keptHeaders(p *upstreams.Profile, header http.Header) http.Header {
+func keptHeaders(p *upstreams.Profile, header http.Header, secrets []egress.Secret) http.Header {
 	var flat []upstreams.Header
 	for name, values := range header {
 		for _, v := range values {
-			flat = append(flat, upstreams.Header{Name: name, Value: v})
+			flat = append(flat, upstreams.Header{Name: name, Value: string(egress.Mask([]byte(v), secrets...))})
 		}
 	}
 	slices.SortFunc(flat, func(a, b upstreams.Header) int {

@@ -129,7 +129,7 @@ func (e *Engine) put(ctx context.Context, r *round, l upstreams.Lookup, q inquir
 			Status: reply.status, Headers: reply.header, Body: reply.body, BodyComplete: true,
 		}))
 	}
-	a.keep(reply, r.operation, q.limits.StoredResponseBytes)
+	a.keep(reply, r.operation, r.subject.sent(), q.limits.StoredResponseBytes)
 	r.heed(reply, a.EndedAt)
 	return a
 }

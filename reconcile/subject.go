@@ -19,7 +19,8 @@ type subject struct {
 	Key            string
 	Params         map[string]string
 	Body           []byte
-	Reference      string // the newest that the upstream gave
+	Headers        []upstreams.Header // of its request, without the credential
+	Reference      string             // the newest that the upstream gave
 	Link           string
 	Frozen         bool // the deployment sends nothing
 	Newest         int  // version of the upstream's profile
@@ -32,11 +33,16 @@ func (s subject) question() upstreams.Question {
 	}
 }
 
+// sent is the request of the command itself, as far as it is on record.
+func (s subject) sent() upstreams.Request {
+	return upstreams.Request{Headers: s.Headers, Body: s.Body}
+}
+
 // subject reads the command of a doubt.
 func (s *Store) subject(ctx context.Context, id uuid.UUID) (subject, error) {
 	var b subject
 	err := s.pool.QueryRow(ctx, `
-		SELECT c.id, c.operation, c.profile_version, c.state, c.idempotency_key, r.params, r.body,
+		SELECT c.id, c.operation, c.profile_version, c.state, c.idempotency_key, r.params, r.body, r.headers,
 			coalesce((
 				SELECT reference FROM (
 					SELECT started_at AS at, reference FROM attempts WHERE command_id = c.id AND reference <> ''
@@ -47,7 +53,7 @@ func (s *Store) subject(ctx context.Context, id uuid.UUID) (subject, error) {
 			coalesce((SELECT frozen_at IS NOT NULL FROM deployment), false), u.version,
 			EXISTS (SELECT FROM findings WHERE command_id = c.id AND effect = 'kept' AND finding IN ('applied', 'refused'))
 		FROM commands c JOIN command_requests r ON r.command_id = c.id JOIN upstreams u ON u.id = c.upstream_id WHERE c.id = $1`, id).Scan(
-		&b.ID, &b.Operation, &b.ProfileVersion, &b.State, &b.Key, &b.Params, &b.Body, &b.Reference, &b.Link, &b.Frozen, &b.Newest, &b.Kept)
+		&b.ID, &b.Operation, &b.ProfileVersion, &b.State, &b.Key, &b.Params, &b.Body, &b.Headers, &b.Reference, &b.Link, &b.Frozen, &b.Newest, &b.Kept)
 	if err != nil {
 		return b, fmt.Errorf("read command %s: %w", id, err)
 	}

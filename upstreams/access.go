@@ -60,6 +60,9 @@ func (c *Credential) find(ctx context.Context, a *Access, p *Profile, upstreamID
 		}
 		password, err := a.secrets.Lookup(auth.Password)
 		c.Secrets = append(c.Secrets, password)
+		if isReference(auth.Username) {
+			c.Secrets = append(c.Secrets, user)
+		}
 		pair := user.Reveal() + ":" + password.Reveal()
 		return c.authorization("Basic ", egress.NewSecret(base64.StdEncoding.EncodeToString([]byte(pair))), err)
 	case AuthHeader:

@@ -39,8 +39,11 @@ func (o *Operation) redactHeaders(headers http.Header) http.Header {
 	return out
 }
 
+// redacts says that the profile names the header.
+func (o *Operation) redacts(name string) bool { return slices.Contains(o.Redaction.Headers, name) }
+
 func (o *Operation) secretHeader(name string) bool {
-	return slices.Contains(o.Redaction.Headers, name) ||
+	return o.redacts(name) ||
 		o.profile.Auth.Type == AuthHeader && o.profile.Auth.Name == name ||
 		strings.HasPrefix(name, "Proxy-Auth") || isCredentialName(name)
 }
@@ -56,11 +59,7 @@ func (o *Operation) RedactBody(body []byte, request bool) []byte {
 	if len(pointers) == 0 || len(body) == 0 {
 		return body
 	}
-	var paths [][]string
-	for _, p := range pointers {
-		path, _ := parsePointer(p)
-		paths = append(paths, path)
-	}
+	paths := pathsOf(pointers)
 	if _, err := decodeJSON(body, len(body)); err == nil {
 		return redactJSON(body, paths)
 	}
@@ -72,12 +71,33 @@ func (o *Operation) RedactBody(body []byte, request bool) []byte {
 	return []byte(redacted)
 }
 
+func pathsOf(pointers []string) [][]string {
+	var paths [][]string
+	for _, p := range pointers {
+		path, _ := parsePointer(p)
+		paths = append(paths, path)
+	}
+	return paths
+}
+
 // redactJSON copies a valid document and replaces the values at the paths.
 func redactJSON(body []byte, paths [][]string) []byte {
-	dec := json.NewDecoder(bytes.NewReader(body))
-	dec.UseNumber()
 	var out bytes.Buffer
 	copied := int64(0)
+	eachMember(body, paths, func(start, end int64, _ json.RawMessage) {
+		out.Write(body[copied:start])
+		out.WriteString(`"` + redacted + `"`)
+		copied = end
+	})
+	out.Write(body[copied:])
+	return out.Bytes()
+}
+
+// eachMember calls found with each value at which a path ends, in the order of a
+// valid document, and where it stands.
+func eachMember(body []byte, paths [][]string, found func(start, end int64, value json.RawMessage)) {
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.UseNumber()
 	// walk reads one value, of which the paths in rest lead further inside.
 	var walk func(rest [][]string)
 	walk = func(rest [][]string) {
@@ -85,9 +105,7 @@ func redactJSON(body []byte, paths [][]string) []byte {
 			start := valueStart(body, dec.InputOffset())
 			var value json.RawMessage
 			_ = dec.Decode(&value) // the document is known to be valid
-			out.Write(body[copied:start])
-			out.WriteString(`"` + redacted + `"`)
-			copied = dec.InputOffset()
+			found(start, dec.InputOffset(), value)
 			return
 		}
 		token, err := dec.Token()
@@ -110,8 +128,6 @@ func redactJSON(body []byte, paths [][]string) []byte {
 		}
 	}
 	walk(paths)
-	out.Write(body[copied:])
-	return out.Bytes()
 }
 
 // below keeps the paths that go through a member, shortened by it.

@@ -24,7 +24,7 @@ func hostileWebhooks(t *testing.T) (*Store, *sender) {
 }
 
 func jobFor(url string) *job {
-	return &job{URL: url, EventID: uuid.New(), Payload: []byte(`{}`), signer: signer{keys: [][]byte{[]byte("0123456789abcdef")}}}
+	return &job{URL: url, EventID: uuid.New(), Payload: []byte(`{}`), signer: signer{keys: []egress.Secret{egress.NewSecret("0123456789abcdef")}}}
 }
 
 // TestNoWebhookReachesAHostileTarget: most are refused when a webhook is made, and

@@ -12,6 +12,7 @@ import (
 	reference "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"executor/commands"
+	"executor/internal/egress"
 )
 
 func TestSignAsTheReferenceDoes(t *testing.T) {
@@ -25,7 +26,7 @@ func TestSignAsTheReferenceDoes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := strings.Split(sign([][]byte{other, key}, "msg_1", at, body), " ")
+	got := strings.Split(sign([]egress.Secret{egress.NewSecret(string(other)), egress.NewSecret(string(key))}, "msg_1", at, body), " ")
 	if len(got) != 2 || got[1] != want || got[0] == got[1] {
 		t.Errorf("signed %q, the reference %q", got, want)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"executor/internal/audit"
+	"executor/internal/egress"
 )
 
 const (
@@ -132,7 +133,7 @@ func secretsOf(ctx context.Context, q querier, endpoints []uuid.UUID) (map[uuid.
 // signer is what an endpoint's deliveries are signed with, newest first. err says
 // why a secret cannot be read.
 type signer struct {
-	keys [][]byte
+	keys []egress.Secret
 	err  error
 }
 
@@ -153,7 +154,7 @@ func (s *Store) signers(ctx context.Context, endpoints []uuid.UUID) (map[uuid.UU
 	_, err = pgx.ForEachRow(rows, []any{&endpoint, &id, &sealed}, func() error {
 		signer := list[endpoint]
 		key, err := s.box.Open(sealed, place(endpoint, id))
-		signer.keys, signer.err = append(signer.keys, key), errors.Join(signer.err, err)
+		signer.keys, signer.err = append(signer.keys, egress.NewSecret(string(key))), errors.Join(signer.err, err)
 		list[endpoint] = signer
 		return nil
 	})

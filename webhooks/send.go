@@ -85,6 +85,7 @@ func (s *sender) send(ctx context.Context, j *job) seen {
 	default:
 		saw.read(j, res, cancel)
 	}
+	saw.hush(j.signer.keys)
 	return saw
 }
 
@@ -108,6 +109,13 @@ func (saw *seen) read(j *job, res *http.Response, cancel context.CancelFunc) {
 	case j.Type == TypeChallenge && !proves(j.Payload, res.Header, body):
 		saw.failure, saw.detail = FailureUnproven, "the answer does not hold the challenge"
 	}
+}
+
+// hush takes the endpoint's own secrets out of what its receiver said: receivers
+// print them where signatures do not fit.
+func (saw *seen) hush(keys []egress.Secret) {
+	saw.detail = string(egress.MaskCut([]byte(saw.detail), keys...))
+	saw.excerpt = string(egress.MaskCut([]byte(saw.excerpt), keys...))
 }
 
 func (s *sender) do(ctx context.Context, j *job, at time.Time) (*http.Response, error) {

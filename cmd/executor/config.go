@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/spf13/pflag"
 
+	"executor/internal/postgres"
 	"executor/internal/seal"
 	"executor/webhooks"
 )
@@ -283,8 +284,8 @@ func checkDatabaseURL(url string) error {
 	if url == "" {
 		return errors.New("EXECUTOR_DATABASE_URL is not set: set it to the database, postgres://user@host:5432/name")
 	}
-	if _, err := pgx.ParseConfig(url); err != nil {
-		return fmt.Errorf("EXECUTOR_DATABASE_URL cannot be read: %w", err)
+	if err := postgres.CheckURL(url); err != nil {
+		return fmt.Errorf("EXECUTOR_DATABASE_URL: %w", err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -158,10 +159,17 @@ func lifetime(seconds json.RawMessage) time.Duration {
 	return time.Duration(min(n, longestLife.Seconds()) * float64(time.Second))
 }
 
+// secrets are what must not be told of a request: the credentials, and how
+// Authorization carries them.
+func (r TokenRequest) secrets() []Secret {
+	pair := url.QueryEscape(r.ClientID.Reveal()) + ":" + url.QueryEscape(r.ClientSecret.Reveal())
+	return []Secret{r.ClientSecret, r.ClientID, NewSecret(pair), NewSecret(base64.StdEncoding.EncodeToString([]byte(pair)))}
+}
+
 // printable makes text from the endpoint fit for a log line: bounded, without
 // control characters and without the credentials that were sent.
 func printable(text string, r TokenRequest) string {
-	text = string(Mask([]byte(text), r.ClientSecret, r.ClientID))
+	text = string(MaskCut([]byte(text), r.secrets()...))
 	if secret := r.ClientSecret.Reveal(); secret != "" && strings.Contains(text, secret) {
 		return "its error text repeats the credential" // too short to be masked
 	}

@@ -2,13 +2,11 @@ package egress
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -60,21 +58,6 @@ func TestSecretNeverPrints(t *testing.T) {
 func leaks(text string) bool {
 	hex := fmt.Sprintf("%x", canary)
 	return strings.Contains(text, canary) || strings.Contains(strings.ToLower(text), hex) || strings.Contains(text, "canary")
-}
-
-func TestMaskTakesEveryFormOut(t *testing.T) {
-	s := NewSecret(canary)
-	forms := []string{canary, url.QueryEscape(canary), url.PathEscape(canary), base64.StdEncoding.EncodeToString([]byte(canary)), base64.RawURLEncoding.EncodeToString([]byte(canary))}
-	for _, form := range forms {
-		got := string(Mask([]byte(`{"echo":"`+form+`","n":1}`), s, Secret{}))
-		if strings.Contains(got, form) || !strings.HasSuffix(got, `","n":1}`) {
-			t.Errorf("%q became %q", form, got)
-		}
-	}
-	body := []byte("short words stay")
-	if got := Mask(body, NewSecret("short"), NewSecret("")); &got[0] != &body[0] {
-		t.Error("a body without secrets was changed")
-	}
 }
 
 func TestSecretsLookup(t *testing.T) {

@@ -71,7 +71,7 @@ func parse(url string) (*pgxpool.Config, error) {
 	}
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, parseError(url, err)
+		return nil, parseError(err)
 	}
 	for name, value := range sessionDefaults {
 		if _, given := config.ConnConfig.RuntimeParams[name]; !given {
@@ -130,15 +130,32 @@ func check(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// parseError leaves the cause out where the text could contain a password: pgx
-// masks only what it recognises.
-func parseError(url string, err error) error {
-	const want = "the database URL cannot be read: write it like postgres://USER:PASSWORD@HOST:5432/DATABASE, " +
-		"with special characters in the password percent-encoded"
-	if strings.ContainsAny(url, "@%") || strings.Contains(strings.ToLower(url), "pass") {
-		return errors.New(want)
+// CheckURL says whether a database URL can be read. The error never contains any
+// of it.
+func CheckURL(url string) error {
+	_, err := parse(url)
+	return err
+}
+
+// parseError leaves the cause out: it would repeat the URL, of which pgx masks only
+// what it recognises as a password. It names the option that is wrong.
+func parseError(err error) error {
+	text := err.Error()
+	text = text[strings.LastIndexByte(text, '`')+1:] // what follows the URL
+	for _, option := range urlOptions {
+		if strings.Contains(text, option) {
+			return fmt.Errorf("the database URL cannot be read: %s is wrong; it is written like %s", option, urlForm)
+		}
 	}
-	return fmt.Errorf("%s: %w", want, err)
+	return errors.New("the database URL cannot be read: write it like " + urlForm)
+}
+
+const urlForm = "postgres://USER:PASSWORD@HOST:5432/DATABASE, with special characters in the password percent-encoded"
+
+var urlOptions = []string{
+	"port", "connect_timeout", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslnegotiation", "target_session_attrs",
+	"min_protocol_version", "max_protocol_version", "channel_binding", "require_auth", "service", "statement_cache_capacity", "default_query_exec_mode",
+	"pool_max_conns", "pool_min_conns", "pool_max_conn_lifetime", "pool_max_conn_idle_time", "pool_health_check_period",
 }
 
 // connectError adds what to do to an error of the first connection.

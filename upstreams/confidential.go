@@ -1,0 +1,92 @@
+package upstreams
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"executor/internal/egress"
+)
+
+// Confidential are the values of one exchange that the profile redacts. They are to
+// be taken out of what is kept wherever else they stand: an upstream may repeat what
+// it was sent, or say twice what it must not be quoted with. header and body are the
+// response's, and may be nil.
+func (o *Operation) Confidential(request Request, header http.Header, body []byte) []egress.Secret {
+	var out confidential
+	for _, h := range request.Headers {
+		if o.redacts(h.Name) {
+			out.add(h.Value)
+		}
+	}
+	for _, name := range o.Redaction.Headers {
+		out.add(header.Values(name)...)
+	}
+	if len(o.Redaction.Request) > 0 {
+		if o.Body == BodyForm {
+			out.fields(string(request.Body), pathsOf(o.Redaction.Request))
+		} else {
+			out.members(request.Body, pathsOf(o.Redaction.Request))
+		}
+	}
+	if len(o.Redaction.Response) > 0 {
+		out.members(body, pathsOf(o.Redaction.Response))
+	}
+	return out
+}
+
+type confidential []egress.Secret
+
+func (c *confidential) add(values ...string) {
+	for _, v := range values {
+		if len(v) >= egress.Maskable {
+			*c = append(*c, egress.NewSecret(v))
+		}
+	}
+}
+
+// members adds what stands at the paths of a document.
+func (c *confidential) members(body []byte, paths [][]string) {
+	if _, err := decodeJSON(body, len(body)); err != nil {
+		return
+	}
+	eachMember(body, paths, func(_, _ int64, value json.RawMessage) { c.leaves(value) })
+}
+
+// leaves adds the texts and numbers within a value; of a text also what is written
+// for it, which is what those see who take the document for text.
+func (c *confidential) leaves(value json.RawMessage) {
+	if value[0] == '"' && bytes.IndexByte(value, '\\') >= 0 {
+		c.add(string(value[1 : len(value)-1]))
+	}
+	dec := json.NewDecoder(bytes.NewReader(value))
+	dec.UseNumber()
+	for {
+		token, err := dec.Token()
+		if err != nil {
+			return
+		}
+		switch token := token.(type) {
+		case string:
+			c.add(token)
+		case json.Number:
+			c.add(token.String())
+		}
+	}
+}
+
+// fields adds the values of a form that are named by a path of one step.
+func (c *confidential) fields(form string, paths [][]string) {
+	for field := range strings.SplitSeq(form, "&") {
+		name, value, _ := strings.Cut(field, "=")
+		decoded, err := url.QueryUnescape(name)
+		if err != nil || len(below(paths, decoded)) == 0 {
+			continue
+		}
+		if plain, err := url.QueryUnescape(value); err == nil {
+			c.add(plain)
+		}
+	}
+}
