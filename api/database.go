@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"executor/internal/groupcommit"
 )
 
 // databaseAway reports whether an error means that the database could not be
@@ -18,6 +20,9 @@ func databaseAway(err error) bool {
 		connect  *pgconn.ConnectError
 		network  net.Error
 	)
+	if errors.Is(err, groupcommit.ErrUnknown) {
+		return true
+	}
 	if errors.As(err, &connect) { // also one that the server turned down
 		return true
 	}

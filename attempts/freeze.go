@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"executor/internal/audit"
+	"executor/internal/groupcommit"
 )
 
 // Freeze stops sending in every process. Lookups, reads and submissions go on. An
@@ -33,7 +34,7 @@ func (d *Deployment) Doubt(ctx context.Context, by audit.By) (DeploymentState, e
 // that it covers what was accepted under an earlier, plain one. Only Resume takes
 // doubt back.
 func (d *Deployment) freeze(ctx context.Context, by audit.By, doubtful bool) error {
-	err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
+	err := groupcommit.Commit(ctx, d.pool, func(tx pgx.Tx) error {
 		was, err := lockDeployment(ctx, tx)
 		if err != nil || was.Frozen && (was.Doubtful || !doubtful) {
 			return err
@@ -88,7 +89,7 @@ func (d *Deployment) Adopt(ctx context.Context, by audit.By) (DeploymentState, e
 	if d.expected == "" {
 		return DeploymentState{}, ErrNoDeployment
 	}
-	err := pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
+	err := groupcommit.Commit(ctx, d.pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			INSERT INTO deployment (id, system_identifier, timeline) VALUES ($1, `+identitySQL+`, `+timelineSQL+`)
 			ON CONFLICT (only_row) DO NOTHING`, d.expected)

@@ -12,6 +12,7 @@ import (
 
 	"executor/commands"
 	"executor/internal/audit"
+	"executor/internal/groupcommit"
 )
 
 const movedReason = "the database was promoted or restored since it last sent: what was committed last may be lost"
@@ -58,7 +59,7 @@ func (d *Deployment) noticed(ctx context.Context, s DeploymentState, actor strin
 
 // thaw ends the freeze that was seen, and no later one.
 func (d *Deployment) thaw(ctx context.Context, s DeploymentState, by audit.By, doubted int) error {
-	return pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
+	return groupcommit.Commit(ctx, d.pool, func(tx pgx.Tx) error {
 		was, err := lockDeployment(ctx, tx)
 		if err != nil {
 			return err

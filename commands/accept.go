@@ -37,6 +37,11 @@ func (s *Store) accept(ctx context.Context, tx pgx.Tx, items []*entry) ([]groupc
 	if err != nil {
 		return nil, err
 	}
+	if len(fresh) < len(items) {
+		if err := confirm(ctx, tx); err != nil {
+			return nil, err
+		}
+	}
 	results := make([]groupcommit.Result[Accepted], len(items))
 	for i, e := range items {
 		if row, ok := fresh[e.id]; ok {

@@ -147,6 +147,9 @@ func (s *Store) replayOf(ctx context.Context, sub Submission, refusal error) (Ac
 	if names := s.differing(hashes, sub); len(names) > 0 {
 		return Accepted{}, &KeyMismatch{CommandID: id, Differs: names}
 	}
+	if err := s.commit(ctx, confirm); err != nil {
+		return Accepted{}, err
+	}
 	c, err := s.Get(ctx, sub.Tenant, id)
 	return Accepted{Command: c, Replayed: true}, err
 }

@@ -25,6 +25,17 @@ func (s *Store) commit(ctx context.Context, fn func(ctx context.Context, tx Tx) 
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
+// confirm lets the transaction's COMMIT wait for the synchronous standby, as that of
+// a write would: what it read may have been committed and not replicated, by a
+// transaction whose wait was cancelled. It writes a record that nobody reads.
+func confirm(ctx context.Context, tx Tx) error {
+	_, err := tx.Exec(ctx, `SELECT pg_logical_emit_message(true, 'executor', '')`)
+	if err != nil {
+		return fmt.Errorf("confirm what was read: %w", err)
+	}
+	return nil
+}
+
 // unavailable wraps a failed read: whoever asked may ask again.
 func unavailable(what string, err error) error {
 	if errors.Is(err, context.Canceled) {

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"executor/internal/audit"
+	"executor/internal/groupcommit"
 )
 
 // Pause holds back every new attempt at an upstream. Pausing a paused one
@@ -92,7 +93,7 @@ type change struct {
 // neither.
 func (s *Store) change(ctx context.Context, tenant, name string, by audit.By, c change) (Upstream, error) {
 	var row upstreamRow
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
+	err := groupcommit.Commit(ctx, s.pool, func(tx pgx.Tx) (err error) {
 		row, err = one(tx.Query(ctx, `
 			SELECT `+upstreamColumns+` FROM upstreams WHERE tenant = $1 AND name = $2 FOR NO KEY UPDATE`, tenant, name))
 		was := pauseNow{Paused: row.PausedAt != nil, By: row.PausedBy, Reason: row.PausedReason}

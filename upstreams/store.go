@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"executor/internal/audit"
+	"executor/internal/groupcommit"
 )
 
 // ErrNotFound: no such upstream for this tenant, or no such version of it.
@@ -108,8 +109,9 @@ func (s *Store) ApplyOver(ctx context.Context, p *Profile, seen int, by audit.By
 func (s *Store) apply(ctx context.Context, p *Profile, by audit.By, guard func(upstreamRow) error) (Upstream, bool, error) {
 	var row upstreamRow
 	changed := false
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	err := groupcommit.Commit(ctx, s.pool, func(tx pgx.Tx) error {
 		var err error
+		changed = false
 		if row, err = lockUpstream(ctx, tx, p); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"executor/attempts"
 	"executor/commands"
 	"executor/internal/audit"
+	"executor/internal/groupcommit"
 	"executor/internal/operators"
 	"executor/reconcile"
 	"executor/upstreams"
@@ -64,7 +65,7 @@ func failureOf(err error) *failure {
 		return &failure{http.StatusNotFound, "Not found", "This tenant has nothing of that id."}
 	case errors.Is(err, commands.ErrBadCursor), errors.Is(err, webhooks.ErrBadCursor), errors.Is(err, audit.ErrBadCursor):
 		return &failure{http.StatusBadRequest, "That did not work", "This page of the list does not exist. Start again from the first one."}
-	case errors.Is(err, commands.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, commands.ErrUnavailable), errors.Is(err, groupcommit.ErrUnknown), errors.Is(err, context.DeadlineExceeded):
 		return &failure{http.StatusServiceUnavailable, "The database does not answer",
 			"Nothing can be shown or done at the moment. What you just sent may or may not have been done: look again before you repeat it."}
 	case errors.Is(err, attempts.ErrNoDeployment):

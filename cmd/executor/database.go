@@ -28,7 +28,7 @@ func openDatabase(ctx context.Context, config Config) (*pgxpool.Pool, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	return reach(ctx, config.DatabaseURL, toolConnections)
+	return reach(ctx, config.DatabaseURL, toolConnections, postgres.NewWatch(slog.Default()))
 }
 
 // openMigrated is openDatabase for what needs the schema.
@@ -53,8 +53,8 @@ func requireMigrated(ctx context.Context, pool *pgxpool.Pool) error {
 }
 
 // reach opens a pool and proves that the database answers.
-func reach(ctx context.Context, url string, connections int) (*pgxpool.Pool, error) {
-	pool, err := postgres.Open(ctx, url, connections)
+func reach(ctx context.Context, url string, connections int, watch *postgres.Watch) (*pgxpool.Pool, error) {
+	pool, err := postgres.OpenWatched(ctx, url, connections, watch)
 	if err != nil {
 		return nil, unreachable(url, err)
 	}
@@ -72,22 +72,28 @@ func unreachable(url string, err error) error {
 	return fmt.Errorf("database %s cannot be reached: %w", redactedDatabase(url), err)
 }
 
+// database is what a process that serves works on.
+type database struct {
+	pool  *pgxpool.Pool
+	watch *postgres.Watch // hears the server's alarms
+}
+
 // databasePause lies between two tries to reach a database that is away.
 const databasePause = time.Second
 
 // awaitDatabase opens the database for a process that serves. One that is away
 // (starting, failing over) is waited for; one that refuses us is an error at
 // once, since waiting mends no password.
-func awaitDatabase(ctx context.Context, config Config, log *slog.Logger) (*pgxpool.Pool, error) {
+func awaitDatabase(ctx context.Context, config Config, log *slog.Logger) (database, error) {
 	bound, cancel := context.WithTimeout(ctx, config.DatabaseWait)
 	defer cancel()
 	for {
-		pool, err := tryDatabase(ctx, config)
+		db, err := tryDatabase(ctx, config, log)
 		if err == nil || ctx.Err() != nil || refusesUs(err) {
-			return pool, err
+			return db, err
 		}
 		if bound.Err() != nil {
-			return nil, fmt.Errorf("%w; gave up after %s (EXECUTOR_DATABASE_WAIT)", err, config.DatabaseWait)
+			return database{}, fmt.Errorf("%w; gave up after %s (EXECUTOR_DATABASE_WAIT)", err, config.DatabaseWait)
 		}
 		log.Warn("database away, trying again", "error", err, "pause", databasePause.String())
 		select {
@@ -97,10 +103,12 @@ func awaitDatabase(ctx context.Context, config Config, log *slog.Logger) (*pgxpo
 	}
 }
 
-func tryDatabase(ctx context.Context, config Config) (*pgxpool.Pool, error) {
+func tryDatabase(ctx context.Context, config Config, log *slog.Logger) (database, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	return reach(ctx, config.DatabaseURL, config.MaxConnections)
+	watch := postgres.NewWatch(log)
+	pool, err := reach(ctx, config.DatabaseURL, config.MaxConnections, watch)
+	return database{pool, watch}, err
 }
 
 // refusesUs tells an answer that stays the same (password, missing database)

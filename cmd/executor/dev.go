@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/spf13/cobra"
 
 	"executor/examples"
@@ -118,10 +117,10 @@ func runDev(cmd *cobra.Command, o devOptions, getenv func(string) string) error 
 
 // dev is everything of one machine: database, upstream and service.
 type dev struct {
-	dir      string
-	config   Config
-	server   *postgres.Server
-	pool     *pgxpool.Pool
+	dir    string
+	config Config
+	server *postgres.Server
+	database
 	sim      *simulator.Simulator
 	simURL   string
 	upstream upstreams.Upstream
@@ -199,7 +198,7 @@ func (d *dev) openDatabase(ctx context.Context, notes *slog.Logger) (err error) 
 	d.closers = append(d.closers, d.server.Stop)
 	d.config = defaultConfig()
 	d.config.DatabaseURL, d.config.DeploymentID = d.server.URL, devDeployment
-	if d.pool, err = tryDatabase(ctx, d.config); err != nil {
+	if d.database, err = tryDatabase(ctx, d.config, notes); err != nil {
 		return err
 	}
 	d.closers = append(d.closers, func() error { d.pool.Close(); return nil })
@@ -255,7 +254,7 @@ func (d *dev) openService(ctx context.Context, o devOptions, log *slog.Logger, g
 	if err := c.Validate(); err != nil {
 		return usage(err)
 	}
-	if d.process, err = openProcess(ctx, *c, log, getenv, d.pool); err != nil {
+	if d.process, err = openProcess(ctx, *c, log, getenv, d.database); err != nil {
 		return err
 	}
 	d.closers = append(d.closers, d.process.stop)

@@ -107,6 +107,7 @@ func examine(ctx context.Context, config Config, getenv func(string) string) []f
 	findings := []finding{{"database", statusOK, redactedDatabase(config.DatabaseURL) + " answers", ""}}
 	findings = append(findings, d.run(ctx, "server", d.server)...)
 	findings = append(findings, d.run(ctx, "durability", d.durability)...)
+	findings = append(findings, d.run(ctx, "replication", d.replication)...)
 	findings = append(findings, d.run(ctx, "clock", d.clock)...)
 	current, err := migrations.Current(ctx, pool)
 	if err != nil || !current {
@@ -178,6 +179,29 @@ func (d *doctor) durability(ctx context.Context) ([]finding, error) {
 		findings = append(findings, f)
 	}
 	return findings, nil
+}
+
+// replication tells whether commits wait for a standby, and whether one keeps them
+// waiting. Those of other roles are not seen.
+func (d *doctor) replication(ctx context.Context) ([]finding, error) {
+	var names, wait string
+	var waiting int
+	err := d.pool.QueryRow(ctx, `
+		SELECT current_setting('synchronous_standby_names'), current_setting('synchronous_commit'),
+			(SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND state_change < clock_timestamp() - interval '5s')`).
+		Scan(&names, &wait, &waiting)
+	if err != nil {
+		return nil, err
+	}
+	f := finding{"replication", statusOK, "commits wait for " + names, ""}
+	switch {
+	case waiting > 0:
+		f.Status, f.Detail = statusFail, fmt.Sprintf("%d commits have waited for %s for seconds", waiting, names)
+		f.Fix = "bring the standby back; do not cancel the waits: a commit that was cancelled counts as unknown and is made again"
+	case names == "" || wait == "local" || wait == "off":
+		f.Detail = "commits wait for no standby: one that takes over may have lost the last of them"
+	}
+	return []finding{f}, nil
 }
 
 // Offsets between this machine's clock and the database's.

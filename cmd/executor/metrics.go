@@ -13,6 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"executor/internal/postgres"
 )
 
 // newRegistry is the process's own registry: what a library registers for
@@ -40,6 +42,14 @@ func registerPool(registry prometheus.Registerer, pool *pgxpool.Pool) {
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "executor_database_wait_seconds_total", Help: "Time spent waiting for a free database connection."},
 			func() float64 { return pool.Stat().EmptyAcquireWaitTime().Seconds() }),
 	)
+}
+
+// registerWatch shows what the database's server warned of.
+func registerWatch(registry prometheus.Registerer, watch *postgres.Watch) {
+	registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "executor_unreplicated_commits_total",
+		Help: "Commits whose wait for the synchronous standby was broken off; each counts as unknown and is repeated.",
+	}, func() float64 { return float64(watch.Unreplicated()) }))
 }
 
 // metricsHandler serves /metrics and nothing else.

@@ -69,16 +69,16 @@ func serve(ctx context.Context, config Config, log *slog.Logger, getenv func(str
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	pool, err := awaitDatabase(ctx, config, log)
+	db, err := awaitDatabase(ctx, config, log)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		bound, cancel := context.WithTimeout(context.Background(), lastWords)
 		defer cancel()
-		postgres.Leave(bound, pool)
+		postgres.Leave(bound, db.pool)
 	}()
-	p, err := openProcess(ctx, config, log, getenv, pool)
+	p, err := openProcess(ctx, config, log, getenv, db)
 	if err != nil {
 		return err
 	}
@@ -111,21 +111,23 @@ type process struct {
 
 // openProcess opens what can fail and wires the parts. A busy port or an old
 // schema ends it before anything was started.
-func openProcess(ctx context.Context, config Config, log *slog.Logger, getenv func(string) string, pool *pgxpool.Pool) (*process, error) {
+func openProcess(ctx context.Context, config Config, log *slog.Logger, getenv func(string) string, db database) (*process, error) {
 	p := &process{config: config, log: log, failed: make(chan error, 2)}
-	if err := p.open(ctx, getenv, pool); err != nil {
+	if err := p.open(ctx, getenv, db); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *process) open(ctx context.Context, getenv func(string) string, pool *pgxpool.Pool) error {
+func (p *process) open(ctx context.Context, getenv func(string) string, db database) error {
+	pool := db.pool
 	if err := requireMigrated(ctx, pool); err != nil {
 		return err
 	}
 	registry := newRegistry()
 	registry.MustRegister(newBacklog(pool, p.log))
 	registerPool(registry, pool)
+	registerWatch(registry, db.watch)
 	if err := p.wire(pool, registry, getenv); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"executor/client"
+	"executor/internal/postgres"
 	"executor/internal/testkit"
 )
 
@@ -54,7 +55,7 @@ func (s *stage) serveHere(t *testing.T, p *process, instance string, change func
 	p.config.DatabaseURL, p.config.DeploymentID, p.config.Instance = s.env["EXECUTOR_DATABASE_URL"], s.env["EXECUTOR_DEPLOYMENT_ID"], instance
 	p.config.Listen, p.config.SecretsDir = "127.0.0.1:0", s.files
 	change(&p.config)
-	if err := p.open(bounded(t), nothing, testkit.Open(t, p.config.DatabaseURL)); err != nil {
+	if err := p.open(bounded(t), nothing, database{testkit.Open(t, p.config.DatabaseURL), postgres.NewWatch(p.log)}); err != nil {
 		t.Fatal(err)
 	}
 	s.env["EXECUTOR_URL"] = p.front.url()

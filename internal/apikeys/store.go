@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"executor/internal/audit"
+	"executor/internal/groupcommit"
 )
 
 // Store keeps the API keys. Keys in use are remembered for a few seconds, so
@@ -55,7 +56,7 @@ func (s *Store) Create(ctx context.Context, tenant, name string, scopes []string
 		ID: uuid.Must(uuid.NewV7()), Tenant: tenant, Name: name, Prefix: secret[:shown],
 		Scopes: slices.Compact(slices.Sorted(slices.Values(scopes))), CreatedAt: s.now().UTC().Truncate(time.Microsecond),
 	}
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return insert(ctx, tx, key, secret, by) })
+	err := groupcommit.Commit(ctx, s.pool, func(tx pgx.Tx) error { return insert(ctx, tx, key, secret, by) })
 	if taken(err) {
 		return Key{}, "", fmt.Errorf("%w: %s", ErrExists, name)
 	}
@@ -101,7 +102,7 @@ func (s *Store) List(ctx context.Context, tenant string) ([]Key, error) {
 // is no such live key.
 func (s *Store) Revoke(ctx context.Context, tenant, which string, by audit.By) (Key, error) {
 	var key Key
-	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) (err error) {
+	err := groupcommit.Commit(ctx, s.pool, func(tx pgx.Tx) (err error) {
 		rows, _ := tx.Query(ctx, `
 			UPDATE api_keys SET revoked_at = now()
 			WHERE tenant = $1 AND revoked_at IS NULL AND (name = $2 OR prefix = $2 OR id::text = $2)

@@ -11,12 +11,19 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"executor/internal/postgres"
 )
 
 // ErrUnknown means that the answer to COMMIT was lost: the transaction took
 // place, or did not, or still may in a moment. A plain read right afterwards
 // proves nothing; repeat the same guarded write, which queues behind it.
 var ErrUnknown = errors.New("it is unknown whether the transaction was committed")
+
+// errUnreplicated: the server gave up waiting for its synchronous standby, because
+// somebody cancelled the wait. The transaction took place there and can be seen, and
+// is gone if the standby takes over.
+var errUnreplicated = errors.New("the commit was not replicated")
 
 const (
 	// commitBound is generous, because giving up on a COMMIT is what makes its
@@ -52,7 +59,12 @@ func commit(ctx context.Context, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) (
 }
 
 func commitOnce(ctx context.Context, pool *pgxpool.Pool, fn func(tx pgx.Tx) error) (disconnected bool, err error) {
-	tx, err := pool.Begin(ctx)
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return true, fmt.Errorf("begin a transaction: %w", err)
+	}
+	defer conn.Release()
+	tx, err := conn.Begin(ctx)
 	if err != nil {
 		return true, fmt.Errorf("begin a transaction: %w", err)
 	}
@@ -68,8 +80,11 @@ func commitOnce(ctx context.Context, pool *pgxpool.Pool, fn func(tx pgx.Tx) erro
 	ended = true
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitBound)
 	defer cancel()
+	before := postgres.Unreplicated(conn.Conn().PgConn())
 	err = tx.Commit(ctx)
 	switch {
+	case err == nil && postgres.Unreplicated(conn.Conn().PgConn()) > before:
+		return false, fmt.Errorf("%w: %w", ErrUnknown, errUnreplicated)
 	case err == nil:
 		return false, nil
 	case certain(err):

@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"executor/internal/groupcommit"
 )
 
 // Config says what a Store works with.
@@ -102,7 +104,7 @@ const transactionBound = 30 * time.Second
 func (s *Store) commit(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, transactionBound)
 	defer cancel()
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error { return fn(ctx, tx) })
+	return groupcommit.Commit(ctx, s.pool, func(tx pgx.Tx) error { return fn(ctx, tx) })
 }
 
 // taken reports whether a unique constraint refused a row.

@@ -40,11 +40,11 @@ var sessionDefaults = map[string]string{
 // leaves the size to the URL (pool_max_conns) or to pgx. Errors say what to do
 // and never contain the password.
 func Open(ctx context.Context, url string, maxConns int) (*pgxpool.Pool, error) {
-	return OpenWithLog(ctx, url, maxConns, slog.Default())
+	return OpenWatched(ctx, url, maxConns, NewWatch(slog.Default()))
 }
 
-// OpenWithLog is Open with the log that alarms of the server go to.
-func OpenWithLog(ctx context.Context, url string, maxConns int, log *slog.Logger) (*pgxpool.Pool, error) {
+// OpenWatched is Open with somebody who hears the server's alarms.
+func OpenWatched(ctx context.Context, url string, maxConns int, watch *Watch) (*pgxpool.Pool, error) {
 	config, err := parse(url)
 	if err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func OpenWithLog(ctx context.Context, url string, maxConns int, log *slog.Logger
 		config.MaxConns = int32(min(maxConns, 10_000))
 		config.MinConns = min(config.MinConns, config.MaxConns)
 	}
-	config.ConnConfig.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) { logNotice(log, notice) }
+	config.ConnConfig.OnNotice = watch.hear
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, connectError(config, err)

@@ -181,7 +181,8 @@ func TestACommitThatWasNotReplicatedIsAnError(t *testing.T) {
 	defer cancel()
 	server := testkit.Cluster(t)
 	var log syncBuffer
-	pool, err := postgres.OpenWithLog(ctx, server.URL, 2, slog.New(slog.NewTextHandler(&log, nil)))
+	watch := postgres.NewWatch(slog.New(slog.NewTextHandler(&log, nil)))
+	pool, err := postgres.OpenWatched(ctx, server.URL, 2, watch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,6 +211,9 @@ func TestACommitThatWasNotReplicatedIsAnError(t *testing.T) {
 		SELECT coalesce(bool_or(pg_cancel_backend(pid)), false) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
 	if err := <-committed; err != nil {
 		t.Errorf("the commit failed: %v; it should look done", err)
+	}
+	if n := watch.Unreplicated(); n != 1 {
+		t.Errorf("%d unreplicated commits counted, want 1", n)
 	}
 	if got := log.String(); !strings.Contains(got, "level=ERROR") || !strings.Contains(got, "not replicated") {
 		t.Errorf("the log has no error: %q", got)

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -183,5 +184,74 @@ func await(t testing.TB, s *Server, what, sql string) {
 			return
 		}
 		<-tick.C
+	}
+}
+
+// Alone lets every commit wait for a standby that is not there.
+func (s *Server) Alone() {
+	s.t.Helper()
+	s.Set("synchronous_standby_names", "missing")
+	s.waits()
+}
+
+// waits returns when a commit really waits for a standby: the setting is read by
+// another process of the server than the one that says what it is.
+func (s *Server) waits() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, s.URL)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	waiting := make(chan error, 1)
+	writes, done := context.WithCancel(ctx)
+	go func() {
+		for writes.Err() == nil {
+			if _, err := conn.Exec(ctx, `SELECT pg_logical_emit_message(true, 'testkit', '')`); err != nil {
+				waiting <- err
+				return
+			}
+		}
+		waiting <- nil
+	}()
+	await(s.t, s, "a commit that waits for the standby", `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep')`)
+	done()
+	stop := s.CancelWaits()
+	defer stop()
+	if err := <-waiting; err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// CancelWaits cancels every wait for a synchronous standby, as an impatient operator
+// would, until stop is called.
+func (s *Server) CancelWaits() (stop func()) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	conn, err := pgx.Connect(ctx, s.URL)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		defer conn.Close(context.WithoutCancel(ctx))
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			// An error is the end of the server or of the test.
+			if _, err := conn.Exec(ctx, `SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`); err != nil {
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+	})
+	return func() {
+		cancel()
+		ended.Wait()
 	}
 }
