@@ -207,6 +207,54 @@ func TestAFormActsInTheTenantThatItsPageShowed(t *testing.T) {
 	}
 }
 
+// TestAFormOfALostTenantActsNowhere: the role in the tenant of the page is taken away
+// while its form is open. What was meant for that tenant is not done to the one that
+// is left.
+func TestAFormOfALostTenantActsNowhere(t *testing.T) {
+	s := newSite(t)
+	by := operators.By{Actor: "test"}
+	both := s.addOperator(t, "bo", tenant, operators.RoleAdmin)
+	s.addOperator(t, "olga", "other", operators.RoleAdmin)
+	if _, err := s.operators.SetRole(t.Context(), by, both.ID, "other", operators.RoleAdmin); err != nil {
+		t.Fatal(err)
+	}
+	bo := s.as(t, "bo")
+	bo.post("/account/tenant", "tenant", "other").has(t, "of <bdi>other</bdi>")
+	bo.get("/keys").has(t, `action="/keys?for=other"`)
+	if _, err := s.operators.RemoveRole(t.Context(), by, both.ID, "other"); err != nil {
+		t.Fatal(err)
+	}
+	if p := bo.post("/keys?for=other", "name", "shop", "scope", "admin", "reason", "r"); p.status != http.StatusConflict {
+		t.Errorf("a form of the lost tenant answers %d", p.status)
+	}
+	for _, name := range []string{tenant, "other"} {
+		if list, err := s.keys.List(t.Context(), name); err != nil || len(list) != 0 {
+			t.Errorf("%s has %d keys, %v", name, len(list), err)
+		}
+	}
+}
+
+// TestARoleIsTakenWhileAFormIsOpen: rights are those of the moment at which the form
+// arrives.
+func TestARoleIsTakenWhileAFormIsOpen(t *testing.T) {
+	s := newSite(t)
+	otto := s.as(t, "otto")
+	o, err := s.operators.ByName(t.Context(), "otto")
+	if err != nil {
+		t.Fatal(err)
+	}
+	otto.get("/upstreams/ledger/pause").has(t, `action="/upstreams/ledger/pause"`)
+	if _, err := s.operators.SetRole(t.Context(), operators.By{Actor: "test"}, o.ID, tenant, operators.RoleViewer); err != nil {
+		t.Fatal(err)
+	}
+	if p := otto.post("/upstreams/ledger/pause", "reason", "r", "seen", ""); p.status != http.StatusForbidden {
+		t.Errorf("a viewer's form answers %d", p.status)
+	}
+	if u, err := s.ups.Get(t.Context(), tenant, "ledger"); err != nil || u.PausedAt != nil {
+		t.Errorf("the upstream is paused at %v, %v", u.PausedAt, err)
+	}
+}
+
 // TestEveryFormIsBound: no form that acts is written in a way that is overlooked.
 func TestEveryFormIsBound(t *testing.T) {
 	files, err := filepath.Glob("*.html")

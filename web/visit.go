@@ -68,7 +68,7 @@ func (v *visit) admit(route route) error {
 		return errSignIn
 	case !v.role.Allows(route.role):
 		return forbidden(route.role)
-	case v.r.Method == http.MethodPost && len(v.operator.Roles) > 1 && v.query("for") != v.tenant && !strings.HasPrefix(route.pattern, "/account/"):
+	case v.r.Method == http.MethodPost && v.elsewhere() && !strings.HasPrefix(route.pattern, "/account/"):
 		return &failure{http.StatusConflict, "Another tenant", "This form is of a page that showed another tenant than " + v.tenant +
 			", in which you are now. Nothing was done. Open the page again in the tenant that you mean."}
 	case v.r.Method == http.MethodPost && !route.upload:
@@ -77,6 +77,14 @@ func (v *visit) admit(route route) error {
 	default:
 		return nil
 	}
+}
+
+// elsewhere reports whether a form is of a page of another tenant than the visitor is
+// in now: they turned to another one, or have no role any more in that of the page.
+// Forms of those who have one tenant name none.
+func (v *visit) elsewhere() bool {
+	of := v.query("for")
+	return of != v.tenant && (of != "" || len(v.operator.Roles) > 1)
 }
 
 // parseForm refuses what no browser sends.
