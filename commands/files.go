@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"context"
 	"errors"
 	"strconv"
 
@@ -10,13 +11,13 @@ import (
 
 // checkFiles opens every file that a submission refers to: what is not there, or is
 // another one, is refused while its caller still listens.
-func (s *Store) checkFiles(sub Submission) []upstreams.FieldError {
+func (s *Store) checkFiles(ctx context.Context, sub Submission) ([]upstreams.FieldError, error) {
 	var fields []upstreams.FieldError
 	check := func(pointer string, f *bodyfiles.File) {
-		if f == nil {
+		if f == nil || ctx.Err() != nil {
 			return
 		}
-		if _, err := s.files.Read(sub.Tenant, *f); err != nil {
+		if err := s.files.Verify(ctx, sub.Tenant, *f); err != nil {
 			fields = append(fields, fileError(pointer, err))
 		}
 	}
@@ -24,7 +25,7 @@ func (s *Store) checkFiles(sub Submission) []upstreams.FieldError {
 	for i, p := range sub.Parts {
 		check("/parts/"+strconv.Itoa(i)+"/body_ref", p.File)
 	}
-	return fields
+	return fields, ctx.Err()
 }
 
 func fileError(pointer string, err error) upstreams.FieldError {

@@ -116,6 +116,14 @@ func TestOneShotRefused(t *testing.T) {
 	if _, err := r.store.Submit(t.Context(), oneShot("k")); !errors.Is(err, commands.ErrCannotHold) {
 		t.Errorf("no room: %v", err)
 	}
+	s.full = false
+	known := r.submit(t, oneShot("known"))
+	s.full = true
+	if a, err := r.store.Submit(t.Context(), oneShot("known")); err != nil || !a.Replayed || a.Command.ID != known.ID {
+		t.Errorf("a repeat where there is no room: %+v, %v", a, err)
+	}
+	r.exec(t, `DELETE FROM commands`)
+	r.exec(t, `DELETE FROM command_requests`)
 	r.store.SetStarter(nil)
 	if _, err := r.store.Submit(t.Context(), oneShot("k")); !errors.Is(err, commands.ErrCannotHold) {
 		t.Errorf("no worker: %v", err)

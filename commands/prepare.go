@@ -59,7 +59,9 @@ func (s *Store) prepare(ctx context.Context, sub Submission) (*entry, error) {
 		fields, err = append(fields, bad.Fields...), nil
 	}
 	if err == nil && len(fields) == 0 {
-		fields = s.checkFiles(sub)
+		if fields, err = s.checkFiles(ctx, sub); err != nil {
+			return nil, err
+		}
 	}
 	switch {
 	case err != nil:

@@ -96,7 +96,7 @@ func (s *Store) SubmitBatch(ctx context.Context, subs []Submission) []BatchResul
 
 func (s *Store) submit(ctx context.Context, e *entry) (Accepted, error) {
 	if err := s.hold(e); err != nil {
-		return Accepted{}, err
+		return s.replayOf(ctx, e.sub, err)
 	}
 	if s.starter != nil && e.startsSoon() {
 		if epoch, ok := s.starter.Claim(e.upstream.ID); ok {

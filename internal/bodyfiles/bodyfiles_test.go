@@ -38,6 +38,9 @@ func TestRead(t *testing.T) {
 		if err != nil || string(got) != "content of "+tenant {
 			t.Errorf("tenant %q: %q, %v", tenant, got, err)
 		}
+		if err := root.Verify(t.Context(), tenant, reference("in/a b.bin", "content of "+tenant)); err != nil {
+			t.Errorf("tenant %q: %v", tenant, err)
+		}
 	}
 	write(t, filepath.Join(dir, "acme", "empty"), "")
 	if got, err := root.Read("acme", reference("empty", "")); err != nil || len(got) != 0 {
@@ -77,6 +80,9 @@ func TestReadRefuses(t *testing.T) {
 		var mismatch *bodyfiles.Mismatch
 		if !errors.As(err, &mismatch) || got != nil {
 			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		if err := bodyfiles.New(dir).Verify(t.Context(), "acme", f); !errors.As(err, &mismatch) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 	var mismatch *bodyfiles.Mismatch
