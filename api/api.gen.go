@@ -235,6 +235,7 @@ const (
 	ProblemCodeInvalidProfile        ProblemCode = "invalid_profile"
 	ProblemCodeInvalidRequest        ProblemCode = "invalid_request"
 	ProblemCodeLookupInProgress      ProblemCode = "lookup_in_progress"
+	ProblemCodeLoopDetected          ProblemCode = "loop_detected"
 	ProblemCodeMalformedBody         ProblemCode = "malformed_body"
 	ProblemCodeMalformedJSON         ProblemCode = "malformed_json"
 	ProblemCodeMethodNotAllowed      ProblemCode = "method_not_allowed"
@@ -2149,6 +2150,9 @@ type Healthy = HealthView
 
 // InternalError RFC 9457.
 type InternalError = Problem
+
+// LoopDetected RFC 9457.
+type LoopDetected = Problem
 
 // NotFound RFC 9457.
 type NotFound = Problem

@@ -16,6 +16,7 @@ import (
 	"executor/commands"
 	"executor/internal/audit"
 	"executor/internal/clientaddr"
+	"executor/internal/egress"
 	"executor/internal/seats"
 	"executor/upstreams"
 )
@@ -64,6 +65,8 @@ type Config struct {
 	AllBytes    int64 // of the bodies of all requests at a time; 0 is 256 MiB
 	KeyRate     int   // requests of one API key in a second; 0 is no limit
 	AddressRate int   // requests without a valid key from one address in a minute; 0 is no limit
+
+	Hop string // of this deployment: requests that carry it come from ourselves; "" = none does
 }
 
 // Server serves the REST API.
@@ -87,6 +90,7 @@ type Server struct {
 	streams     *seats.Seats // of event streams
 	waits       *seats.Seats // of requests that wait for a final state
 	bodies      *bodyMemory
+	hop         string
 	heartbeat   time.Duration // between the comments of an event stream
 	poll        time.Duration // between two looks for new events
 	draining    context.Context
@@ -102,7 +106,7 @@ func NewServer(c Config) *Server {
 		submitBytes: c.SubmitBytes, batchBytes: c.BatchBytes,
 		keyRate: newMeter("key", c.KeyRate, keyWindow), strangers: newStrangers(c.AddressRate),
 		streams: seats.New(streamsOfKey, streamsOfAll), waits: seats.New(waitsOfKey, waitsOfAll), bodies: &bodyMemory{limit: cmp.Or(c.AllBytes, 256<<20)},
-		heartbeat: 15 * time.Second, poll: time.Second, document: documentJSON(),
+		hop: c.Hop, heartbeat: 15 * time.Second, poll: time.Second, document: documentJSON(),
 	}
 	if s.submitBytes <= 0 {
 		s.submitBytes = 1 << 20
@@ -187,6 +191,9 @@ func methodNotAllowed(routes chi.Routes, r *http.Request) error {
 
 // serve answers one request of one operation: first who asks, then what.
 func (s *Server) serve(op operation, w http.ResponseWriter, r *http.Request) error {
+	if strings.HasPrefix(op.pattern, "/v1/") && egress.Looped(r.Header, s.hop) {
+		return &failure{code: ProblemCodeLoopDetected, detail: "The request came from this deployment itself. Nothing was done."}
+	}
 	c := callOf(r)
 	if !op.public {
 		key, err := s.authorize(w, r, op.scope)

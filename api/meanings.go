@@ -32,6 +32,8 @@ func meanings() []meaning {
 			"The API key does not have the scope that the detail names."},
 		{ProblemCodeSeveralTenants, http.StatusForbidden, "Several tenants",
 			"It would touch other tenants of the deployment too, for which the API key does not speak. Whoever has the database does it on the command line."},
+		{ProblemCodeLoopDetected, http.StatusMisdirectedRequest, "Loop detected",
+			"The request came from this deployment itself, by way of an upstream or a webhook: it would cause the next for ever. Nothing was done. Correct the address there."},
 		{ProblemCodeNotFound, http.StatusNotFound, "Not found",
 			"There is nothing by that name for the API key's tenant."},
 		{ProblemCodeMethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed",

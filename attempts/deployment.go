@@ -13,6 +13,7 @@ import (
 
 	"executor/commands"
 	"executor/internal/audit"
+	"executor/internal/egress"
 	"executor/upstreams"
 )
 
@@ -114,6 +115,16 @@ func (d *Deployment) Check(ctx context.Context, instance string, frozen bool) (D
 // another one, on another server or beside the first.
 const identitySQL = `(SELECT system_identifier::text FROM pg_control_system()) || '/' ||
 	(SELECT oid::text FROM pg_database WHERE datname = current_database())`
+
+// Hop is the name by which a deployment recognises its own requests. Two that have
+// the same id in different databases have different names.
+func Hop(ctx context.Context, pool *pgxpool.Pool, deployment string) (string, error) {
+	var database string
+	if err := pool.QueryRow(ctx, `SELECT `+identitySQL).Scan(&database); err != nil {
+		return "", fmt.Errorf("read the database's identity: %w", err)
+	}
+	return egress.Hop(deployment, database), nil
+}
 
 // movedSQL tells of a row of the table deployment.
 const movedSQL = `(system_identifier <> ` + identitySQL + ` OR timeline <> ` + timelineSQL + `)`

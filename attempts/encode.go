@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"executor/internal/egress"
 	"executor/upstreams"
 )
 
@@ -45,6 +46,9 @@ func Encode(r WireRequest, t Target) ([]byte, error) {
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\nHost: %s\r\n", r.Method, r.Path, host)
 	if !has(r.Headers, "User-Agent") {
 		writeHeader(&b, "User-Agent", userAgent)
+	}
+	if t.Hop != "" {
+		writeHeader(&b, egress.HopHeader, t.Hop)
 	}
 	for _, h := range r.Headers {
 		if err := checkHeader(h); err != nil {
@@ -117,7 +121,7 @@ func checkHeader(h upstreams.Header) error {
 }
 
 var reserved = map[string]bool{
-	"connection": true, "content-length": true, "expect": true, "host": true, "http2-settings": true,
+	"connection": true, "content-length": true, "expect": true, "x-executor-hop": true, "host": true, "http2-settings": true,
 	"keep-alive": true, "te": true, "trailer": true, "transfer-encoding": true, "upgrade": true,
 }
 

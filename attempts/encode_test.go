@@ -20,6 +20,8 @@ func TestEncode(t *testing.T) {
 				"Idempotency-Key: key-1\r\nAccept-Encoding: identity\r\nContent-Length: 14\r\nConnection: close\r\n\r\n"},
 		{"get", WireRequest{Method: "GET", Path: "/"}, Target{Base: base},
 			"GET / HTTP/1.1\r\nHost: upstream.test:8443\r\nUser-Agent: executor/1\r\nAccept-Encoding: identity\r\n\r\n"},
+		{"hop", WireRequest{Method: "GET", Path: "/"}, Target{Base: base, Hop: "0123abc"},
+			"GET / HTTP/1.1\r\nHost: upstream.test:8443\r\nUser-Agent: executor/1\r\nX-Executor-Hop: 0123abc\r\nAccept-Encoding: identity\r\n\r\n"},
 		{"empty put", WireRequest{Method: "PUT", Path: "/a"}, Target{Base: base},
 			"PUT /a HTTP/1.1\r\nHost: upstream.test:8443\r\nUser-Agent: executor/1\r\nAccept-Encoding: identity\r\nContent-Length: 0\r\n\r\n"},
 		{"own names and host", WireRequest{Method: "GET", Path: "/a", Host: "h", Headers: []upstreams.Header{

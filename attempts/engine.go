@@ -34,6 +34,7 @@ type EngineConfig struct {
 	Files     *bodyfiles.Root // of bodies; nil for none
 	Instance  string          // names this process among others; unique per start
 	Expected  string          // the deployment that this process belongs to
+	Hop       string          // by which it recognises its own requests; "" = they do not tell
 	LeaseTTL  time.Duration   // how long a dead process's attempts wait for their takeover; 10 s
 	Drain     time.Duration   // how long Stop waits for attempts on the wire
 	River     RiverConfig
@@ -69,6 +70,7 @@ type Engine struct {
 	faults     faults
 	held       held
 	files      *bodyfiles.Root
+	hop        string
 	assembled  atomic.Int64 // bytes of bodies made of files that are under way
 
 	loops sync.WaitGroup
@@ -97,7 +99,7 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 	}
 	e := &Engine{
 		pool: c.Pool, commands: c.Commands, upstreams: c.Upstreams, sender: c.Sender, access: upstreams.NewAccess(c.Secrets, c.Tokens),
-		files: c.Files, drain: c.Drain, river: c.River.withDefaults(), log: c.Log, quit: make(chan struct{}), nudge: make(chan struct{}, 1),
+		hop: c.Hop, files: c.Files, drain: c.Drain, river: c.River.withDefaults(), log: c.Log, quit: make(chan struct{}), nudge: make(chan struct{}, 1),
 		lanes: make(map[int64]*lane), first: make(map[int64]int),
 	}
 	own, err := ownPool(c.Pool)

@@ -92,7 +92,7 @@ func (e *Engine) pin(ctx context.Context, w *work) error {
 	w.target = Target{
 		UpstreamID: w.UpstreamID, Version: w.ProfileVersion, Base: w.profile.Base, Allow: w.profile.Egress.Allow,
 		Proxy: w.profile.Egress.Proxy, TLS: tlsConfig, Timeouts: w.operation.Timeouts, Limits: newest.Profile.Limits,
-		Fresh: w.operation.FreshConnection(), Idle: w.profile.Connection.Idle,
+		Fresh: w.operation.FreshConnection(), Idle: w.profile.Connection.Idle, Hop: e.hop,
 	}
 	return nil
 }

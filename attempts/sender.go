@@ -36,6 +36,7 @@ type Target struct {
 	Limits     upstreams.Limits
 	Fresh      bool          // a new connection for each attempt
 	Idle       time.Duration // how long an unused connection is kept
+	Hop        string        // of this deployment; "" = it is not told
 }
 
 // SenderConfig is what a Sender needs. Without a Guard it dials nothing.

@@ -18,6 +18,7 @@ type EngineConfig struct {
 	Access   *upstreams.Access
 	Instance string        // names this process among others; unique per start
 	Expected string        // the deployment that this process belongs to; "" is any
+	Hop      string        // of the deployment, in the questions; "" = it is not told
 	Margin   time.Duration // for how long a claim outlasts its question, to put the answer on record; 10 s
 	Log      *slog.Logger
 }
@@ -63,7 +64,7 @@ func NewEngine(c EngineConfig) *Engine {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	e := &Engine{
-		store: c.Store, looker: looker{dialer: c.Dialer, access: c.Access}, lanes: lanes{byID: make(map[int64]*lane)},
+		store: c.Store, looker: looker{dialer: c.Dialer, access: c.Access, hop: c.Hop}, lanes: lanes{byID: make(map[int64]*lane)},
 		instance: c.Instance, expected: c.Expected, margin: c.Margin, log: c.Log,
 	}
 	e.stopping, e.stop = context.WithCancel(context.Background())

@@ -25,6 +25,7 @@ import (
 type looker struct {
 	dialer *egress.Dialer
 	access *upstreams.Access
+	hop    string // of the deployment; "" = it is not told
 }
 
 // inquiry is one question to be put.
@@ -99,6 +100,9 @@ func (l looker) prepare(ctx context.Context, q inquiry, r *reply) (*http.Request
 		return nil, nil, &invalidRequest{withoutURL(err)}
 	}
 	request.Header.Set("User-Agent", userAgent)
+	if l.hop != "" {
+		request.Header.Set(egress.HopHeader, l.hop)
+	}
 	for _, h := range append(q.request.Headers, credential.Headers...) {
 		request.Header.Set(h.Name, h.Value)
 	}

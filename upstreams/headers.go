@@ -15,7 +15,7 @@ var headerToken = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$")
 // connection and not to the request (RFC 9110, section 7.6.1).
 var ownHeaders = []string{
 	"Accept-Encoding", "Connection", "Content-Length", "Content-Type", "Date", "Expect", "Host", "Http2-Settings", "Keep-Alive",
-	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Via",
+	"Te", "Trailer", "Transfer-Encoding", "Upgrade", "Via", "X-Executor-Hop",
 }
 
 // reroutingHeaders make some servers act as if another request had come.

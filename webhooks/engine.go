@@ -19,6 +19,7 @@ type EngineConfig struct {
 	Dialer      *egress.Dialer
 	Instance    string          // names this process in the log
 	Expected    string          // the deployment that this process belongs to; "" is any
+	Hop         string          // of the deployment, in the deliveries; "" = it is not told
 	Timeout     time.Duration   // of one try, to the response's header; 15 s
 	Concurrency int             // tries at once to one endpoint, in this process; 4. One that fails: 1
 	Total       int             // tries at once, for either line; 256
@@ -83,6 +84,7 @@ func NewEngine(c EngineConfig) *Engine {
 	e := &Engine{config: c.withDefaults()}
 	e.pace = newPace(e.config.Rate, e.config.Concurrency, e.wake)
 	e.sender = newSender(c.Dialer, c.Store.allow, e.config.Timeout, c.TLS)
+	e.sender.hop = c.Hop
 	e.lines = []*due.Runner[uuid.UUID, *job]{
 		e.line("webhook deliveries", false),
 		e.line("webhook deliveries to troubled endpoints", true),

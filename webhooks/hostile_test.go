@@ -109,3 +109,13 @@ func TestPortsOfWebhooks(t *testing.T) {
 		}
 	}
 }
+
+// TestDeliveriesTellWhoSends, so that a webhook that leads back to this deployment
+// is refused there.
+func TestDeliveriesTellWhoSends(t *testing.T) {
+	var got http.Header
+	s := &sender{hop: "0123abc", secure: trip(func(r *http.Request) (*http.Response, error) { got = r.Header; return nil, errors.New("no") })}
+	if _, err := s.do(t.Context(), jobFor("https://hooks.example/"), time.Now()); err == nil || got.Get(egress.HopHeader) != "0123abc" {
+		t.Errorf("%v, %v", got, err)
+	}
+}

@@ -30,6 +30,7 @@ type client interface {
 type sender struct {
 	secure, plain client
 	timeout       time.Duration // to the response's header
+	hop           string        // of the deployment; "" = it is not told
 }
 
 func newSender(dialer *egress.Dialer, allow []netip.Prefix, timeout time.Duration, config *tls.Config) *sender {
@@ -125,6 +126,9 @@ func (s *sender) do(ctx context.Context, j *job, at time.Time) (*http.Response, 
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", userAgent)
+	if s.hop != "" {
+		req.Header.Set(egress.HopHeader, s.hop)
+	}
 	req.Header.Set("Webhook-Id", j.EventID.String())
 	req.Header.Set("Webhook-Timestamp", stamp(at))
 	req.Header.Set("Webhook-Signature", sign(j.signer.keys, j.EventID.String(), at, j.Payload))

@@ -47,13 +47,13 @@ func (p *process) openDoubts(pool *pgxpool.Pool, ups *upstreams.Store, secrets *
 func (p *process) wireFollowers(access *upstreams.Access) {
 	dialer := egress.NewDialer(p.guard, p.resolver)
 	p.lookups = reconcile.NewEngine(reconcile.EngineConfig{
-		Store: p.doubts, Dialer: dialer, Access: access, Instance: p.config.Instance, Expected: p.config.DeploymentID, Log: p.log,
+		Store: p.doubts, Dialer: dialer, Access: access, Instance: p.config.Instance, Expected: p.config.DeploymentID, Hop: p.hop, Log: p.log,
 	})
 	p.lookups.Add(p.doubts.NoticeMatcher())
 	p.lookups.Add(p.doubts.BulkRunner())
 	p.lookups.Add(p.doubts.ReportRunner())
 	p.deliveries = webhooks.NewEngine(webhooks.EngineConfig{
-		Store: p.hooks, Dialer: dialer, Instance: p.config.Instance, Expected: p.config.DeploymentID, Log: p.log,
+		Store: p.hooks, Dialer: dialer, Instance: p.config.Instance, Expected: p.config.DeploymentID, Hop: p.hop, Log: p.log,
 		Rate: p.config.WebhookRate,
 	})
 }

@@ -98,6 +98,7 @@ type process struct {
 	web        *web.Server // nil without the role web, as is people
 	people     *operators.Store
 	guard      *egress.Guard
+	hop        string           // by which this deployment recognises its own requests
 	sender     *attempts.Sender // nil without the role worker, as is engine
 	engine     *attempts.Engine
 	started    bool // the engine
@@ -122,6 +123,10 @@ func openProcess(ctx context.Context, config Config, log *slog.Logger, getenv fu
 func (p *process) open(ctx context.Context, getenv func(string) string, db database) error {
 	pool := db.pool
 	if err := requireMigrated(ctx, pool); err != nil {
+		return err
+	}
+	var err error
+	if p.hop, err = attempts.Hop(ctx, pool, p.config.DeploymentID); err != nil {
 		return err
 	}
 	registry := newRegistry()
@@ -172,7 +177,7 @@ func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv
 	p.api = api.NewServer(api.Config{
 		Commands: p.commands, Upstreams: ups, Reviews: p.doubts, Lookups: p.doubts, Notices: p.doubts, Reports: p.doubts,
 		Webhooks: p.hooks, Audit: api.NewAuditLog(pool), Keys: p.keys, Deployment: p.deployment, Health: &health{pool: pool}, Log: p.log,
-		KeyRate: p.config.KeyRate, AddressRate: p.config.AddressRate,
+		KeyRate: p.config.KeyRate, AddressRate: p.config.AddressRate, Hop: p.hop,
 	})
 	if p.config.has(roleWeb) {
 		return p.wireWeb(pool, ups)
@@ -188,7 +193,7 @@ func (p *process) wireWorker(pool *pgxpool.Pool, ups *upstreams.Store, registry 
 	tokens := egress.NewTokens(egress.TokensConfig{Guard: p.guard, Resolver: p.resolver})
 	engine, err := attempts.NewEngine(attempts.EngineConfig{
 		Pool: pool, Commands: p.commands, Upstreams: ups, Sender: p.sender, Secrets: secrets, Tokens: tokens, Files: bodyfiles.New(p.config.BodyDir),
-		Instance: p.config.Instance, Expected: p.config.DeploymentID, LeaseTTL: p.config.LeaseTTL, Drain: p.config.Drain,
+		Instance: p.config.Instance, Expected: p.config.DeploymentID, Hop: p.hop, LeaseTTL: p.config.LeaseTTL, Drain: p.config.Drain,
 		River: attempts.RiverConfig{
 			JobTimeout: p.config.JobTimeout, RescueStuckJobsAfter: p.config.RescueAfter, SoftStopTimeout: p.config.SoftStop,
 		},

@@ -67,6 +67,7 @@ func TestStories(t *testing.T) {
 		t.Run(one.name, one.tell)
 	}
 	t.Run("a missing secret that comes", secretComes)
+	t.Run("a way back to oneself", s.loop)
 	t.Run("two processes share the work", s.twoProcesses)
 	t.Run("freeze and resume", s.freezeAndResume)
 	t.Run("nothing was shown that must be hidden", s.nothingLeaked)
