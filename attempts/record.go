@@ -1,12 +1,9 @@
 package attempts
 
 import (
-	"errors"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"executor/commands"
 	"executor/outcome"
@@ -66,14 +63,6 @@ func (r Report) bare() Report {
 	}
 	r.Start.Request, r.Start.BodySHA256 = `{}`, []byte{}
 	return r
-}
-
-// refused says that the database found something wrong with what it was given,
-// which no repeat will mend.
-func refused(err error) bool {
-	const dataException, integrity, programLimit = "22", "23", "54"
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr) && slices.Contains([]string{dataException, integrity, programLimit}, pgErr.Code[:2])
 }
 
 // Ending is what is kept of an attempt's end.

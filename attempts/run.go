@@ -13,6 +13,7 @@ import (
 	"executor/internal/bodyfiles"
 	"executor/internal/egress"
 	"executor/internal/groupcommit"
+	"executor/internal/postgres"
 	"executor/outcome"
 )
 
@@ -259,7 +260,7 @@ func (e *Engine) record(ctx context.Context, r *Report) (done *Finished, err err
 		switch {
 		case errors.Is(err, ErrFenced), errors.Is(err, ErrNotPending), errors.Is(err, commands.ErrNotFound):
 			return nil
-		case refused(err):
+		case postgres.Refused(err):
 			*r = r.bare()
 		}
 		return err

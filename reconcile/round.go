@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"executor/commands"
 	"executor/outcome"
 	"executor/upstreams"
 )
@@ -33,6 +34,21 @@ func (r *round) asked() time.Time {
 		return time.Time{}
 	}
 	return r.answers[0].StartedAt
+}
+
+// bare takes out of the answers what came from outside, and says whether there was
+// anything to take.
+func (r *round) bare() bool {
+	changed := false
+	for i, a := range r.answers {
+		changed = changed || a.Request.Method != ""
+		r.answers[i] = Lookup{
+			Question: a.Question, Instance: a.Instance, ProfileVersion: a.ProfileVersion, StartedAt: a.StartedAt, EndedAt: a.EndedAt,
+			Category: a.Category, Status: a.Status, Finding: a.Finding, Rule: a.Rule, Truncated: a.Truncated,
+			Request: commands.AttemptRequest{Headers: []upstreams.Header{}}, ResponseHeaders: http.Header{}, Notes: []string{"the database refused what was seen besides"},
+		}
+	}
+	return changed
 }
 
 func decisive(f outcome.Finding) bool {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"executor/commands"
+	"executor/internal/postgres"
 	"executor/outcome"
 )
 
@@ -152,6 +153,10 @@ func (e *Engine) keep(ctx context.Context, r *round) {
 		if err == nil {
 			e.store.commands.Changed(moved)
 			return
+		}
+		if postgres.Refused(err) && r.bare() {
+			e.log.Error("the database refused what a lookup saw: it is recorded without", "command_id", r.CommandID, "error", err)
+			continue
 		}
 		e.log.Warn("a round of lookups is not on record yet", "command_id", r.CommandID, "error", err)
 		if !r.hold.covers(wait+e.margin/4) || !pause(ctx, wait) {
