@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"executor/outcome"
 )
@@ -83,23 +84,30 @@ func TestPoison(t *testing.T) {
 	up.verify(t, pool)
 }
 
+// refuseBodies makes the database refuse rows whose body says poison, as if it could
+// not hold it.
+func refuseBodies(t testing.TB, pool *pgxpool.Pool, table, when, column string) {
+	t.Helper()
+	_, err := pool.Exec(context.Background(), `
+		CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			IF convert_from(NEW.`+column+`, 'UTF8') LIKE '%poison%' THEN
+				RAISE EXCEPTION 'refused' USING ERRCODE = '22021';
+			END IF;
+			RETURN NEW;
+		END $$;
+		CREATE TRIGGER refuse BEFORE `+when+` ON `+table+` FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestRefusedEvidence: should the database refuse what was seen, as it did text
 // with zero bytes in other products, the end is written without it.
 func TestRefusedEvidence(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
-	_, err := pool.Exec(context.Background(), `
-		CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
-		BEGIN
-			IF convert_from(NEW.response_body, 'UTF8') LIKE '%poison%' THEN
-				RAISE EXCEPTION 'refused' USING ERRCODE = '22021';
-			END IF;
-			RETURN NEW;
-		END $$;
-		CREATE TRIGGER refuse BEFORE UPDATE ON attempts FOR EACH ROW EXECUTE FUNCTION refuse()`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	refuseBodies(t, pool, "attempts", "UPDATE", "response_body")
 	up := newLedger(t, func(w http.ResponseWriter, _ *http.Request, order string, _ int) {
 		reply(w, 201, fmt.Sprintf(`{"id":"pay_9","note":%q}`, order))
 	})

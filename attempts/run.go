@@ -288,6 +288,8 @@ func (e *Engine) late(ctx context.Context, r Report) {
 		switch {
 		case errors.Is(err, commands.ErrNotFound):
 			return nil // it went with an attempt that the database lost
+		case postgres.Refused(err):
+			r = r.bare()
 		case err == nil:
 			e.log.Warn("late evidence", "command_id", r.CommandID, "attempt", r.Number, "evidence", r.Evidence, "answer", r.Answer, "effect", effect)
 		}

@@ -219,10 +219,13 @@ func TestZombie(t *testing.T) {
 			reply(w, 422, `{"code":"no"}`)
 		case order == "declined":
 			reply(w, 429, `{}`)
+		case order == "poison":
+			reply(w, 201, `{"id":"poison"}`)
 		default:
 			reply(w, 201, paid)
 		}
 	})
+	refuseBodies(t, pool, "findings", "INSERT", "body")
 	seen := &set{every: true}
 	a := startPaused(t, pool, nil, seen)
 	a.apply(t, brief("up", up.URL, short, ""))
@@ -240,7 +243,8 @@ func TestZombie(t *testing.T) {
 	declined := submit("declined", "slow", "charge")
 	absorbed := submit("absorbed", "slow", "charge")
 	denied := submit("denied", "slow", "charge")
-	all := []uuid.UUID{pending, executing, unresolved, refused, declined, absorbed, denied}
+	poison := submit("poison", "slow", "charge") // the database refuses what was seen of it
+	all := []uuid.UUID{pending, executing, unresolved, refused, declined, absorbed, denied, poison}
 	eventually(t, "all answers", func() bool { return seen.size() == len(all) })
 	a.proxy.Cut()
 
@@ -250,7 +254,7 @@ func TestZombie(t *testing.T) {
 			<-late
 		}
 	}})
-	for _, id := range []uuid.UUID{unresolved, refused, declined, absorbed, denied} {
+	for _, id := range []uuid.UUID{unresolved, refused, declined, absorbed, denied, poison} {
 		if c := b.final(t, id); c.State != outcome.StateUnresolved {
 			t.Errorf("after the takeover %s is %s", c.Key, c.State)
 		}
@@ -278,6 +282,7 @@ func TestZombie(t *testing.T) {
 		{declined, commands.EffectSettled, outcome.StateCancelled, outcome.DecidedByLateEvidence, outcome.ReasonStatus(429)},
 		{absorbed, commands.EffectConflict, outcome.StateCancelled, outcome.DecidedByOperator, ""},
 		{denied, commands.EffectConflict, outcome.StateSuccess, outcome.DecidedByOperator, ""},
+		{poison, commands.EffectSettled, outcome.StateSuccess, outcome.DecidedByLateEvidence, outcome.ReasonApplied},
 	} {
 		c := b.final(t, tt.id)
 		if got := effects(t, pool, tt.id); len(got) != 1 || got[0] != string(tt.effect) {
@@ -286,7 +291,7 @@ func TestZombie(t *testing.T) {
 		if c.State != tt.state || c.Outcome.DecidedBy != tt.by || (tt.stop != "" && c.Outcome.StoppedBy != tt.stop) {
 			t.Errorf("%s ended %s by %s, stopped by %q; want %s by %s, %q", c.Key, c.State, c.Outcome.DecidedBy, c.Outcome.StoppedBy, tt.state, tt.by, tt.stop)
 		}
-		if c.State == outcome.StateSuccess && tt.id != denied && (c.Outcome.Result.Reference != "pay_9" || string(c.Outcome.Result.Body) != paid) {
+		if c.State == outcome.StateSuccess && tt.id != denied && tt.id != poison && (c.Outcome.Result.Reference != "pay_9" || string(c.Outcome.Result.Body) != paid) {
 			t.Errorf("%s has the result %+v", c.Key, c.Outcome.Result)
 		}
 	}
