@@ -1,6 +1,9 @@
 package web_test
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -33,6 +36,7 @@ func TestStories(t *testing.T) {
 	for name, story := range map[string]func(*testing.T, *site){
 		"with a mouse": func(t *testing.T, s *site) { findAndResolve(t, s, "mouse") },
 		"no script":    func(t *testing.T, s *site) { findAndResolve(t, s, "bare", browser.NoScript()) },
+		"from a mail":  fromAnotherSite,
 		"keyboard":     keyboardOnly, "stale": staleForm, "watched": pausedPage,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,6 +71,20 @@ func findAndResolve(t *testing.T, s *site, key string, options ...browser.Option
 	p.Submit(`form[action="/sign-out"]`)
 	p.Goto(s.http.URL + "/reviews")
 	p.WaitURL("/sign-in")
+}
+
+// fromAnotherSite follows a link on a page of another site, whose requests carry no
+// cookie, and is signed in all the same.
+func fromAnotherSite(t *testing.T, s *site) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `<!doctype html><title>x</title><a href="%s/reviews?kind=conflict">a mail</a>`, s.http.URL)
+	}))
+	t.Cleanup(elsewhere.Close)
+	p := s.enter(t, "vera")
+	p.Goto(strings.Replace(elsewhere.URL, "127.0.0.1", "localhost", 1))
+	p.Follow("a")
+	p.WaitURL("/reviews?kind=conflict")
+	p.WaitText("h1", "Review queue")
 }
 
 // keyboardOnly does the same without a mouse.

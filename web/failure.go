@@ -113,6 +113,12 @@ func (s *Server) leadToSignIn(v *visit) {
 	if v.r.Method == http.MethodGet && v.r.URL.Path != "/" && v.r.URL.Path != "/live" {
 		target += "?to=" + url.QueryEscape(v.r.URL.RequestURI())
 	}
+	if v.fromElsewhere() {
+		if err := v.askAgain(); err != nil {
+			s.log.Warn("lead a visitor on", "error", err)
+		}
+		return
+	}
 	if v.r.URL.Path == "/live" {
 		http.Error(v.w, "signed out", http.StatusUnauthorized)
 		return

@@ -111,6 +111,9 @@ func TestEveryAnswerIsSecured(t *testing.T) {
 			}
 			page, _ := visitor.once(http.MethodGet, path, nil)
 			policy := page.header.Get("Content-Security-Policy")
+			if !strings.Contains(policy, "frame-ancestors 'none'") || page.header.Get("X-Frame-Options") != "DENY" {
+				t.Errorf("%s: others may frame it", path)
+			}
 			if !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || page.header.Get("X-Content-Type-Options") != "nosniff" {
 				t.Errorf("%s: policy %q, nosniff %q", path, policy, page.header.Get("X-Content-Type-Options"))
 			}
@@ -119,7 +122,7 @@ func TestEveryAnswerIsSecured(t *testing.T) {
 	cookie := s.visitor(t)
 	page, _ := cookie.once(http.MethodPost, "/sign-in", url.Values{"name": {"vera"}, "password": {password}})
 	set := page.header.Get("Set-Cookie")
-	for _, part := range []string{"__Host-executor=", "Path=/;", "HttpOnly", "Secure", "SameSite=Lax"} {
+	for _, part := range []string{"__Host-executor=", "Path=/;", "HttpOnly", "Secure", "SameSite=Strict"} {
 		if !strings.Contains(set, part) {
 			t.Errorf("the cookie lacks %s: %s", part, set)
 		}

@@ -94,7 +94,7 @@ func NewServer(c Config) (*Server, error) {
 	}
 	s.cookies = c.Sessions.Manager()
 	s.cookies.Lifetime, s.cookies.IdleTimeout = sessionLifetime, sessionIdle
-	s.cookies.Cookie = scs.SessionCookie{Name: cookieName, HttpOnly: true, Path: "/", SameSite: http.SameSiteLaxMode, Secure: true}
+	s.cookies.Cookie = scs.SessionCookie{Name: cookieName, HttpOnly: true, Path: "/", SameSite: http.SameSiteStrictMode, Secure: true}
 	s.cookies.ErrorFunc = s.sessionFailed
 	s.draining, s.drain = context.WithCancel(context.Background())
 	return s, nil
