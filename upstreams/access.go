@@ -108,7 +108,7 @@ func (c *Credential) fetch(ctx context.Context, a *Access, p *Profile, upstreamI
 	c.tokenKey = strconv.FormatInt(upstreamID, 10)
 	r := egress.TokenRequest{
 		Key: c.tokenKey, URL: p.Auth.TokenURL, ClientID: id, ClientSecret: secret, Scopes: p.Auth.Scopes,
-		Allow: p.Egress.Allow, TLS: tokenTLS(config),
+		Allow: p.Egress.Allow, Proxy: p.Egress.Proxy, TLS: tokenTLS(config),
 	}
 	c.token, err = a.tokens.Token(ctx, r)
 	if err == nil && renew {

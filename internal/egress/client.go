@@ -16,7 +16,7 @@ import (
 type ClientConfig struct {
 	Dialer      *Dialer
 	Allow       []netip.Prefix // permitted besides public addresses
-	Proxy       *url.URL       // nil = none; the environment's is never used
+	Proxy       *url.URL       // of CONNECT, for http too; nil = none; the environment's is never used
 	TLS         *tls.Config
 	Connect     time.Duration // 0 = no bound of its own
 	Handshake   time.Duration // of TLS
@@ -52,9 +52,6 @@ func NewClient(c ClientConfig) *Client {
 		ResponseHeaderTimeout:  c.Header,
 		DialContext:            c.dial,
 	}
-	if c.Proxy != nil {
-		transport.Proxy = http.ProxyURL(c.Proxy)
-	}
 	return &Client{transport}
 }
 
@@ -64,7 +61,7 @@ func (c ClientConfig) dial(ctx context.Context, network, address string) (net.Co
 		ctx, cancel = context.WithTimeout(ctx, c.Connect)
 		defer cancel()
 	}
-	conn, err := c.Dialer.Dial(ctx, network, address, c.Allow)
+	conn, err := c.reach(ctx, network, address)
 	if err != nil || c.Admit == nil {
 		return conn, err
 	}
@@ -73,6 +70,14 @@ func (c ClientConfig) dial(ctx context.Context, network, address string) (net.Co
 		return nil, err
 	}
 	return conn, nil
+}
+
+// reach connects to address, by way of the proxy if there is one.
+func (c ClientConfig) reach(ctx context.Context, network, address string) (net.Conn, error) {
+	if c.Proxy != nil {
+		return c.tunnelled(ctx, network, address)
+	}
+	return c.Dialer.Dial(ctx, network, address, c.Allow)
 }
 
 // ErrTooLarge: a body is larger than what is read of it.

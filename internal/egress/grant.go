@@ -59,17 +59,24 @@ func refusedClient(err error) bool {
 	return errors.As(err, &refused) && (refused.Status == http.StatusUnauthorized || refused.Status == http.StatusBadRequest)
 }
 
-// client has no proxy, follows nothing, and dials only what the guard permits.
+// client has the upstream's proxy, follows nothing, and dials only what the guard
+// permits.
 func (t *Tokens) client(r TokenRequest) (*Client, error) {
 	endpoint, err := url.Parse(r.URL)
 	if err != nil || endpoint.Host == "" || (endpoint.Scheme != "https" && endpoint.Scheme != "http") {
 		return nil, &TokenError{Detail: "token_url is not an http(s) URL"}
 	}
+	var proxy *url.URL
+	if r.Proxy != "" {
+		if proxy, err = url.Parse(r.Proxy); err != nil {
+			return nil, &TokenError{Detail: "egress.proxy is not a URL"}
+		}
+	}
 	return NewClient(ClientConfig{
-		Dialer: t.dialer, Allow: r.Allow, TLS: r.TLS, HeaderBytes: grantBytes,
+		Dialer: t.dialer, Proxy: proxy, Connect: t.cfg.Timeout, Allow: r.Allow, TLS: r.TLS, HeaderBytes: grantBytes,
 		Admit: func(conn net.Conn) error {
-			if endpoint.Scheme == "http" && !dialledWithin(conn, r.Allow) {
-				return errors.New("credentials go over plain http only to an address that egress.allow names")
+			if endpoint.Scheme == "http" && (proxy != nil || !dialledWithin(conn, r.Allow)) {
+				return errors.New("credentials go over plain http only to an address that egress.allow names, and through no proxy")
 			}
 			return nil
 		},

@@ -19,6 +19,7 @@ type TokenRequest struct {
 	ClientSecret Secret
 	Scopes       []string
 	Allow        []netip.Prefix // as for the upstream itself
+	Proxy        string         // the same; "" = none
 	TLS          *tls.Config    // nil: the system's roots; the least version is 1.2 in any case
 }
 
