@@ -62,7 +62,7 @@ func newQuarter(t *testing.T) *quarter {
 func thingOf(pattern string) string {
 	if kind, special := map[string]string{
 		"/commands/{id}/lookup": "asked", "/commands/{id}/cancel": "waiting", "/commands/{id}/correct": "disputed", "/commands/{id}/resend": "doubted",
-		"/commands/{id}/attempts/{n}/body": "paid",
+		"/commands/{id}/attempts/{n}/body": "paid", "/webhooks/{id}/challenge": "unproven", "/webhooks/{id}/confirm": "unproven",
 	}[pattern]; special {
 		return kind
 	}
@@ -127,6 +127,7 @@ func (q *quarter) harvest(admin *browse) []webForm {
 			}
 		}
 	}
+	forms = append(forms, formsOf(admin.get("/webhooks/"+q.theirs["unproven"]))...)
 	for _, f := range forms {
 		if at, found := strings.CutSuffix(f.action, "/disable"); found && strings.HasPrefix(at, "/webhooks/") {
 			forms = append(forms, webForm{at + "/enable", true, f.fields})

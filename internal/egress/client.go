@@ -33,8 +33,17 @@ type ClientConfig struct {
 type Client struct{ transport *http.Transport }
 
 // Do makes one exchange. A redirect is an answer like any other, wherever it leads
-// and however it is written; http.Client would hide one that it cannot read.
-func (c *Client) Do(r *http.Request) (*http.Response, error) { return c.transport.RoundTrip(r) }
+// and however it is written; http.Client would hide one that it cannot read. So is a
+// 101, which nobody asked for: what net/http gives as its body is the connection
+// itself, which no context ends.
+func (c *Client) Do(r *http.Request) (*http.Response, error) {
+	res, err := c.transport.RoundTrip(r)
+	if err == nil && res.StatusCode == http.StatusSwitchingProtocols {
+		_ = res.Body.Close()
+		res.Body = http.NoBody
+	}
+	return res, err
+}
 
 // NewClient makes a client.
 func NewClient(c ClientConfig) *Client {
