@@ -34,7 +34,7 @@ var acrossTenants = map[string][]string{
 		"commands: Store.healBetween", "commands: Store.queue", "commands: Store.waiting", "reconcile: Store.claimDue", "reconcile: Store.claimReports",
 		"reconcile: Store.dueNotices", "reconcile: Store.expire", "reconcile: Store.postpone", "reconcile: Store.postponeReport",
 		"reconcile: Store.release", "reconcile: Store.releaseReport", "reconcile: Store.renew", "reconcile: Store.subject", "reconcile: holdReport",
-		"reconcile: stillWaits", "webhooks: Store.disable", "webhooks: Store.dropOrphans", "webhooks: Store.judge", "webhooks: Store.signers",
+		"reconcile: stillWaits", "webhooks: Store.dropOrphans", "webhooks: Store.forgetAllowances", "webhooks: disable", "webhooks: Store.judge", "webhooks: Store.signers",
 		"webhooks: Store.tendSecrets", "webhooks: claimSQL", "webhooks: dropSQL",
 	},
 	"by ids of rows that the call has read, locked or claimed before, or whose tenant it compares before anything else": {
@@ -51,7 +51,7 @@ var acrossTenants = map[string][]string{
 		"reconcile: weighing.remember", "reconcile: weighing.repeats", "reconcile: weighing.write", "upstreams: Store.ByID", "upstreams: Store.pause",
 		"upstreams: Store.resume", "upstreams: Store.source", "upstreams: addVersion", "upstreams: hasSource", "upstreams: usedBefore",
 		"webhooks: Store.Delete", "webhooks: Store.Delivery", "webhooks: Store.Redeliver", "webhooks: Store.tries", "webhooks: again", "webhooks: expire",
-		"webhooks: secretsOf", "webhooks: write",
+		"webhooks: secretsOf", "webhooks: Store.write", "webhooks: Store.Confirm", "webhooks: dropChallenges", "webhooks: unproven",
 	},
 	"a piece that others complete with the tenant": {
 		"commands: ActingEvidence", "commands: Filter.unindexed", "commands: Store.scan", "commands: lockSQL", "commands: selectCommands",
@@ -59,7 +59,7 @@ var acrossTenants = map[string][]string{
 		"reconcile: ReviewFilter.union", "reconcile: standingSQL", "webhooks: selectDeliveries", "webhooks: selectEndpoints",
 	},
 	"for whoever runs the deployment, or to find out which tenant it is": {
-		"attempts: Deployment.AdoptEmpty", "attempts: Deployment.Processes", "attempts: Deployment.doubt", "attempts: Deployment.doubtUnresolved",
+		"attempts: Deployment.AdoptEmpty", "attempts: Deployment.doubt", "attempts: Deployment.doubtUnresolved",
 		"attempts: previewSQL", "cmd/executor: doctor.attempts", "cmd/executor: doctor.unresolved", "cmd/executor: doctor.webhooks",
 		"cmd/executor: readAges", "commands: Store.CountAsSent", "commands: readBacklogs", "internal/apikeys: Store.read", "internal/apikeys: Store.touch",
 		"internal/audit: tenantsOf", "upstreams: Store.All", "upstreams: Store.Tenants", "upstreams: usedByOthers", "webhooks: Store.measure",

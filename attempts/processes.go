@@ -18,7 +18,7 @@ type Process struct {
 	ExpiresAt  time.Time
 	EndedAt    *time.Time // released by itself, or ended by another after it lapsed
 	Now        time.Time  // when this was read
-	Open       int        // attempts that were begun under it and have no end on record
+	Open       int        // attempts of the tenant that were begun under it and have no end on record
 }
 
 // Live reports whether the process may send.
@@ -34,19 +34,20 @@ const (
 )
 
 // Processes reads the leases that have not ended, the newest first, and after them
-// those that ended lately.
-func (d *Deployment) Processes(ctx context.Context) ([]Process, error) {
+// those that ended lately. They work for every tenant; of their attempts one counts
+// its own.
+func (d *Deployment) Processes(ctx context.Context, tenant string) ([]Process, error) {
 	rows, err := d.pool.Query(ctx, `
 		WITH shown AS (
 			SELECT * FROM leases WHERE ended_at IS NULL
 			UNION ALL
 			(SELECT * FROM leases WHERE ended_at > now() - $1::interval ORDER BY epoch DESC LIMIT $2)
 		), open AS (
-			SELECT epoch, count(*)::int AS n FROM attempts WHERE ended_at IS NULL GROUP BY 1
+			SELECT epoch, count(*)::int AS n FROM attempts WHERE ended_at IS NULL AND tenant = $3 GROUP BY 1
 		)
 		SELECT s.instance, s.epoch, s.acquired_at, s.renewed_at, s.expires_at, s.ended_at, clock_timestamp() AS now, coalesce(o.n, 0) AS open
 		FROM shown s LEFT JOIN open o USING (epoch)
-		ORDER BY s.ended_at IS NOT NULL, s.epoch DESC`, endedWithin, endedProcesses)
+		ORDER BY s.ended_at IS NOT NULL, s.epoch DESC`, endedWithin, endedProcesses, tenant)
 	if err != nil {
 		return nil, fmt.Errorf("read leases: %w", err)
 	}

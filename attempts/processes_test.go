@@ -25,8 +25,9 @@ func TestProcesses(t *testing.T) {
 			('lapsed', interval '1 minute', NULL), ('live', interval '1 second', NULL)) l(name, age, ended)`)
 	exec(`
 		INSERT INTO attempts (command_id, number, tenant, upstream_id, epoch, instance, profile_version, started_at, send_deadline, latest_end, request, bytes_total, body_sha256)
-		SELECT gen_random_uuid(), 1, 't', 1, epoch, instance, 1, now(), now(), now(), '{}', 0, '' FROM leases, generate_series(1, 2) WHERE instance = 'lapsed'`)
-	list, err := d.Processes(t.Context())
+		SELECT gen_random_uuid(), 1, tenant, 1, epoch, instance, 1, now(), now(), now(), '{}', 0, ''
+		FROM leases, unnest(ARRAY['t', 't', 'another']) tenant WHERE instance = 'lapsed'`)
+	list, err := d.Processes(t.Context(), "t")
 	if err != nil || len(list) != 3 {
 		t.Fatal(list, err)
 	}

@@ -66,7 +66,7 @@ func (s *Server) home(v *visit) error {
 	if p.Waiting, err = s.doubts.CountReviews(ctx, reconcile.ReviewFilter{Tenant: v.tenant}); err != nil {
 		return err
 	}
-	if p.Processes, err = s.deployment.Processes(ctx); err != nil {
+	if p.Processes, err = s.deployment.Processes(ctx, v.tenant); err != nil {
 		return err
 	}
 	late, err := s.deployment.Overdue(ctx)
