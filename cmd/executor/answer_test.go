@@ -77,12 +77,16 @@ func written(text string) string {
 // answering is an upstream, a token endpoint and a receiver of webhooks that gives the
 // odd answers: which one, the request says with a number.
 func answering(list []*oddAnswer) func(*testkit.RawConn) {
-	number := regexp.MustCompile(`odd-answer-(\d+)`)
+	number, challenge := regexp.MustCompile(`odd-answer-(\d+)`), regexp.MustCompile(`"challenge":"([^"]+)"`)
 	return func(c *testkit.RawConn) {
 		r, ok := c.ReadRequest()
 		found := number.FindStringSubmatch(r.Target)
 		if found == nil {
 			found = number.FindStringSubmatch(string(r.Body)) // of a webhook, by the command's key
+		}
+		if asked := challenge.FindSubmatch(r.Body); asked != nil {
+			c.Send(testkit.Reply(200, string(asked[1])))
+			return
 		}
 		if !ok || found == nil || strings.HasPrefix(r.Target, "/lost/") {
 			return // a silence, which lookups look into
@@ -137,11 +141,12 @@ func TestOddAnswersAreRecorded(t *testing.T) {
 			s.endedAs(t, a.asked, a.state)
 			s.lookedUp(t, a.followed)
 			s.endedAs(t, a.refused, client.StateCancelled) // nothing is sent without a token
+			s.tried(t, a.asked)
 			s.looksSound(t, a.asked)
 			s.answersSound(t, a.followed)
 		})
 	}
-	t.Run("all of them in lists", func(t *testing.T) { s.listedInert(t) })
+	t.Run("all of them in lists", func(t *testing.T) { s.listedInert(t, "answers") })
 	if n := s.entries(`"level":"ERROR"`); n > 0 {
 		t.Errorf("%d errors in the log:\n%s", n, s.log)
 	}
@@ -191,8 +196,26 @@ func (s *oddStage) lookedUp(t *testing.T, command client.Command) {
 	}
 }
 
+// tried: what the receiver of its webhook said is on record.
+func (s *oddStage) tried(t *testing.T, command client.Command) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); ; {
+		deliveries, err := s.api.DeliveriesPage(bounded(t), client.DeliveryFilter{Command: command.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(deliveries.Data) > 0 && deliveries.Data[0].Tries > 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no try is on record: %+v", deliveries.Data)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
 // listedInert: no list that they stand in is spoilt.
-func (s *oddStage) listedInert(t *testing.T) {
+func (s *oddStage) listedInert(t *testing.T, upstream string) {
 	for _, path := range []string{"/v1/commands?limit=100", "/v1/commands?reference=p1", "/v1/reviews", "/v1/webhook-deliveries?limit=100"} {
 		answer := s.ask(t, http.MethodGet, path, nil, nil)
 		if answer.status != http.StatusOK || !json.Valid(answer.body) {
@@ -200,7 +223,7 @@ func (s *oddStage) listedInert(t *testing.T) {
 		}
 		harmless(t, path, answer.body)
 	}
-	for _, path := range []string{"/", "/reviews", "/search?q=odd-answer", "/deliveries", "/upstreams/answers"} {
+	for _, path := range []string{"/", "/reviews", "/search?q=odd-answer", "/deliveries", "/reports", "/upstreams/" + upstream} {
 		page := s.ask(t, http.MethodGet, path, map[string]string{"Cookie": s.cookie}, nil)
 		if page.status != http.StatusOK {
 			t.Errorf("%s: %d", path, page.status)

@@ -66,11 +66,12 @@ func (s *oddStage) listen(t *testing.T) {
 	t.Helper()
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var message struct{ Data json.RawMessage }
-		var about struct{ ID string }
+		var about struct{ ID, Challenge string }
 		body, _ := io.ReadAll(r.Body)
 		if json.Unmarshal(body, &message) != nil || json.Unmarshal(message.Data, &about) != nil || !json.Valid(body) {
 			t.Errorf("a webhook is not JSON: %.300q", body)
 		}
+		_, _ = io.WriteString(w, about.Challenge) // yes, they are wanted
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.told[about.ID] = message.Data
