@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"executor/client"
 	"executor/internal/testkit"
@@ -181,37 +180,25 @@ func (s *oddStage) endedAs(t *testing.T, command client.Command, want client.Sta
 // lookedUp: what the lookup brought is on record.
 func (s *oddStage) lookedUp(t *testing.T, command client.Command) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	comes(t, "a lookup on record", func() bool {
 		lookups, err := s.api.Lookups(bounded(t), command.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(lookups.Data) > 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("no lookup is on record")
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return len(lookups.Data) > 0
+	})
 }
 
 // tried: what the receiver of its webhook said is on record.
 func (s *oddStage) tried(t *testing.T, command client.Command) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	comes(t, "a try on record", func() bool {
 		deliveries, err := s.api.DeliveriesPage(bounded(t), client.DeliveryFilter{Command: command.ID})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(deliveries.Data) > 0 && deliveries.Data[0].Tries > 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no try is on record: %+v", deliveries.Data)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return len(deliveries.Data) > 0 && deliveries.Data[0].Tries > 0
+	})
 }
 
 // listedInert: no list that they stand in is spoilt.

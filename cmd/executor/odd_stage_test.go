@@ -178,22 +178,32 @@ func (s *oddStage) announced(t *testing.T, c client.Command) {
 		Key      string `json:"idempotency_key"`
 		Metadata map[string]string
 	}
-	deadline := time.Now().Add(patience)
-	for {
+	comes(t, "the webhook", func() bool {
 		s.mu.Lock()
+		defer s.mu.Unlock()
 		raw, told := s.told[c.ID]
-		s.mu.Unlock()
-		if told {
-			data.Metadata = map[string]string{}
-			if err := json.Unmarshal(raw, &data); err != nil || data.Key != c.Key || len(data.Metadata) != len(c.Metadata) || data.Metadata["odd"] != c.Metadata["odd"] {
-				t.Errorf("told %.300s, %v, want metadata %q", raw, err, c.Metadata)
-			}
-			return
+		if !told {
+			return false
 		}
-		if time.Now().After(deadline) {
-			t.Fatal("no webhook came")
+		data.Metadata = map[string]string{}
+		if err := json.Unmarshal(raw, &data); err != nil || data.Key != c.Key || len(data.Metadata) != len(c.Metadata) || data.Metadata["odd"] != c.Metadata["odd"] {
+			t.Errorf("told %.300s, %v, want metadata %q", raw, err, c.Metadata)
 		}
-		time.Sleep(10 * time.Millisecond)
+		return true
+	})
+}
+
+// comes waits for what somebody else brings about.
+func comes(t *testing.T, what string, there func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for ctx := bounded(t); !there(); {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("%s does not come", what)
+		}
 	}
 }
 
