@@ -75,7 +75,7 @@ func printPage(cmd *cobra.Command, out format, page client.Page) error {
 		return err
 	}
 	if page.NextCursor != "" {
-		cmd.PrintErrf("There are more: add --cursor %s\n", page.NextCursor)
+		cmd.PrintErrf("There are more: add --cursor %s\n", plain(page.NextCursor))
 	}
 	return nil
 }

@@ -173,7 +173,7 @@ func (l *listener) print(e client.WebhookEvent, body []byte, status int, said st
 	defer l.mu.Unlock()
 	out := l.cmd.OutOrStdout()
 	if l.out == formatJSON {
-		_ = json.NewEncoder(out).Encode(map[string]any{"webhook_id": e.ID, "sent_at": e.SentAt, "answered": status, "event": json.RawMessage(body)})
+		_ = json.NewEncoder(jsonWriter{out}).Encode(map[string]any{"webhook_id": e.ID, "sent_at": e.SentAt, "answered": status, "event": json.RawMessage(body)})
 		return
 	}
 	line := fmt.Sprintf("%s  %-18s  %s", stamp(e.Timestamp), e.Type, e.ID)

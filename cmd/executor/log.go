@@ -17,7 +17,7 @@ func newLogger(w io.Writer, format, level string) *slog.Logger {
 	if format == "text" || format == "auto" && isTerminal(w) {
 		return slog.New(slog.NewTextHandler(w, options))
 	}
-	return slog.New(slog.NewJSONHandler(w, options))
+	return slog.New(slog.NewJSONHandler(jsonWriter{w}, options))
 }
 
 // isTerminal tells a terminal from a file or a pipe.

@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, w world) int {
 	root.SetErr(w.err)
 	err := root.ExecuteContext(ctx)
 	if text := complaint(err); text != "" {
-		fmt.Fprintln(w.err, "executor: "+text)
+		fmt.Fprintln(w.err, "executor: "+plainLines(text))
 	}
 	return exitCode(err)
 }

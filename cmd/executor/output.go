@@ -42,7 +42,7 @@ func addOutput(cmd *cobra.Command, f *format) {
 
 // writeJSON prints v, indented, without escaping what only a page would need.
 func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(jsonWriter{w})
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)

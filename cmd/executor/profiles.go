@@ -162,7 +162,7 @@ func explainName(cmd *cobra.Command, c *client.Client, out format, name string) 
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(cmd.OutOrStdout(), text)
+	_, err = fmt.Fprint(cmd.OutOrStdout(), plainLines(text))
 	return err
 }
 

@@ -128,7 +128,7 @@ func printList[T any](cmd *cobra.Command, out format, page client.PageOf[T], pri
 		return err
 	}
 	if page.NextCursor != "" {
-		cmd.PrintErrf("There are more: add --cursor %s\n", page.NextCursor)
+		cmd.PrintErrf("There are more: add --cursor %s\n", plain(page.NextCursor))
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func follow(cmd *cobra.Command, c *client.Client, out format, id string, wait ti
 
 func printEvent(w io.Writer, out format, e client.Event) error {
 	if out == formatJSON {
-		return json.NewEncoder(w).Encode(e)
+		return json.NewEncoder(jsonWriter{w}).Encode(e)
 	}
 	line := fmt.Sprintf("%s  %-26s", stamp(e.At), plain(e.Type))
 	if e.Actor != "" {
