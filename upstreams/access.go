@@ -101,7 +101,7 @@ func (c *Credential) fetch(ctx context.Context, a *Access, p *Profile, upstreamI
 	if err != nil {
 		return err
 	}
-	config, err := a.TLS(p)
+	config, err := a.files(p) // for an http base URL too: the token endpoint is another one
 	if err != nil {
 		return err
 	}
@@ -137,6 +137,13 @@ func (a *Access) reference(value string) (egress.Secret, error) {
 // TLS builds what the profile says about TLS; nil for an http base URL. A file
 // that cannot be read is egress.ErrMissing.
 func (a *Access) TLS(p *Profile) (*tls.Config, error) {
+	if p.Base.Scheme != "https" {
+		return nil, nil
+	}
+	return a.files(p)
+}
+
+func (a *Access) files(p *Profile) (*tls.Config, error) {
 	config, err := tlsConfig(p, a.readFile)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", egress.ErrMissing, err)

@@ -7,12 +7,8 @@ import (
 )
 
 // tlsConfig builds what a profile says about TLS: whom to trust, as whom to
-// appear, and which name to expect. read opens the files it names. It returns nil
-// for an http base URL.
+// appear, and which name to expect. read opens the files it names.
 func tlsConfig(p *Profile, read func(name string) ([]byte, error)) (*tls.Config, error) {
-	if p.Base.Scheme != "https" {
-		return nil, nil
-	}
 	config := &tls.Config{ServerName: p.TLS.ServerName}
 	if p.TLS.CAFile != "" {
 		pem, err := read(p.TLS.CAFile)
@@ -54,9 +50,6 @@ func keyPair(t TLS, read func(name string) ([]byte, error)) (tls.Certificate, er
 // tokenTLS trusts whom the upstream's own connections trust; the name to expect
 // is the token endpoint's.
 func tokenTLS(config *tls.Config) *tls.Config {
-	if config == nil {
-		return nil
-	}
 	config = config.Clone()
 	config.ServerName = ""
 	return config
