@@ -2,6 +2,7 @@ package upstreams
 
 import (
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -86,7 +87,7 @@ func (a *asking) path(o *Operation, l Lookup) string {
 		last = name
 		return escape(a.segment(name))
 	})
-	if slices.ContainsFunc(strings.Split(target, "/"), isDots) {
+	if slices.ContainsFunc(strings.Split(target, "/"), isDots) { // by what the template adds
 		a.refuse(last, "would change the path")
 	}
 	return o.profile.Base.EscapedPath() + target
@@ -102,7 +103,30 @@ func (a *asking) segment(name string) string {
 	return v
 }
 
-func isDots(segment string) bool { return segment == "." || segment == ".." }
+// isDots says whether a segment leads elsewhere in the path: as "." and "..", or
+// as soon as somebody on the way takes an escaped slash for a slash, escapes away
+// twice, or drops what follows a semicolon, which proxies and servers do. One that
+// vanishes then leads elsewhere too.
+func isDots(segment string) bool {
+	if segment == "" {
+		return false
+	}
+	for range 3 {
+		vanishes := true
+		for _, part := range strings.FieldsFunc(segment, func(c rune) bool { return c == '/' || c == '\\' }) {
+			if part, _, _ = strings.Cut(part, ";"); part == "." || part == ".." {
+				return true
+			}
+			vanishes = vanishes && part == ""
+		}
+		decoded, err := url.PathUnescape(segment)
+		if vanishes || err != nil || decoded == segment {
+			return vanishes
+		}
+		segment = decoded
+	}
+	return false
+}
 
 // queryValue fills in a query value. Between quotes of a search language a value
 // is kept from ending them.

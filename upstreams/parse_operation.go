@@ -64,7 +64,7 @@ func (r *reader) method(m *mapping, fallback string) string {
 		s = m.required("method", "Write one of "+strings.Join(methods, ", ")+".")
 	}
 	m.asked = append(m.asked, "method")
-	if s == fallback || slices.Contains(methods, s) {
+	if s == fallback && !m.has("method") || slices.Contains(methods, s) {
 		return s
 	}
 	help := "Write one of " + strings.Join(methods, ", ") + "."

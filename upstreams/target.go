@@ -68,10 +68,10 @@ func (r *rendering) target(key string) string {
 }
 
 // checkParameters refuses values that would make another path: an empty segment,
-// "." and "..", which servers resolve, and control characters. Everything else
-// is escaped.
+// dots that servers or proxies resolve (isDots), and control characters.
+// Everything else is escaped.
 func (r *rendering) checkParameters() {
-	known := r.operation.parameters()
+	known, inPath := r.operation.parameters(), r.operation.path.parameters()
 	for _, name := range known {
 		v, given := r.input.Params[name]
 		switch {
@@ -79,8 +79,8 @@ func (r *rendering) checkParameters() {
 			r.fail(pointer("params", name), "required", "The path needs this parameter.")
 		case v == "":
 			r.fail(pointer("params", name), "invalid", "An empty value would change the path.")
-		case v == "." || v == "..":
-			r.fail(pointer("params", name), "invalid", fmt.Sprintf("%q would change the path.", v))
+		case v == "." || v == "..", slices.Contains(inPath, name) && isDots(v):
+			r.fail(pointer("params", name), "invalid", fmt.Sprintf("%q would change the path.", clip(v, 60)))
 		case !plainText(v):
 			r.fail(pointer("params", name), "invalid", "Control characters and broken UTF-8 are refused.")
 		}
