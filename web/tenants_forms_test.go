@@ -90,8 +90,8 @@ func typed(fields url.Values, n tenants.Names) url.Values {
 			fields.Set(name, text)
 		}
 	}
-	for name, value := range map[string]string{"do": "note", "scope": "chosen"} {
-		if fields.Has("item") && fields.Has(name) {
+	if fields.Has("item") { // a bulk action, as its second page sends it
+		for name, value := range map[string]string{"do": "note", "scope": "chosen", "confirmed": "yes", "id": n["bulk"], "reason": "shift"} {
 			fields.Set(name, value)
 		}
 	}
