@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "rewrite what the documents take from th
 // documents are the pages that people read, by their paths from the root.
 func documents(t *testing.T) []string {
 	t.Helper()
-	pages := []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md"}
+	pages := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
 	more, err := filepath.Glob("docs/*.md")
 	if err != nil || len(more) == 0 {
 		t.Fatalf("no pages in docs: %v", err)
