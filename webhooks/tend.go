@@ -76,33 +76,8 @@ func (s *Store) tendSecrets(ctx context.Context) error {
 	if s.box == nil {
 		return nil
 	}
-	mark := s.box.Mark()
-	rows, err := s.pool.Query(ctx, `
-		SELECT id, endpoint_id, sealed FROM webhook_secrets WHERE substr(sealed, 1, $1) <> $2`, len(mark), mark)
-	if err != nil {
-		return fmt.Errorf("read webhook secrets: %w", err)
-	}
-	type kept struct {
-		ID, EndpointID uuid.UUID
-		Sealed         []byte
-	}
-	list, err := pgx.CollectRows(rows, pgx.RowToStructByName[kept])
-	if err != nil {
-		return fmt.Errorf("read webhook secrets: %w", err)
-	}
-	for _, k := range list {
-		value, err := s.box.Open(k.Sealed, place(k.EndpointID, k.ID))
-		if err != nil {
-			s.log.Error("webhook secret cannot be read", "webhook", k.EndpointID, "error", err)
-			continue
-		}
-		_, err = s.pool.Exec(ctx, `UPDATE webhook_secrets SET sealed = $3 WHERE id = $1 AND sealed = $2`,
-			k.ID, k.Sealed, s.box.Seal(value, place(k.EndpointID, k.ID)))
-		if err != nil {
-			return fmt.Errorf("seal a webhook's secret anew: %w", err)
-		}
-	}
-	return nil
+	_, err := s.Reseal(ctx)
+	return err
 }
 
 // measure sets the gauges. What is held back on purpose does not count, nor what

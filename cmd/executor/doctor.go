@@ -119,7 +119,7 @@ func examine(ctx context.Context, config Config, getenv func(string) string) []f
 		check func(context.Context) ([]finding, error)
 	}{
 		{"deployment", d.deployment}, {"processes", d.processes}, {"attempts", d.attempts},
-		{"upstreams", d.upstreams}, {"backlog", d.backlog}, {"unresolved", d.unresolved}, {"webhooks", d.webhooks},
+		{"upstreams", d.upstreams}, {"backlog", d.backlog}, {"unresolved", d.unresolved}, {"webhooks", d.webhooks}, {"sealed secrets", d.sealed},
 	} {
 		findings = append(findings, d.run(ctx, c.name, c.check)...)
 	}

@@ -44,7 +44,7 @@ func newRootCommand(getenv func(string) string) *cobra.Command {
 		newNoteCommand(), newCorrectCommand(), newReconcileCommand(), newAuditCommand())
 	addGroup(root, "webhooks", "Tell of outcomes:", newWebhooksCommand(), newDeliveriesCommand())
 	addGroup(root, "operate", "Operate:",
-		newProfilesCommand(), newKeysCommand(), newOperatorsCommand(), newFreezeCommand(), newResumeCommand(), newDeploymentCommand())
+		newProfilesCommand(), newKeysCommand(), newOperatorsCommand(), newSecretsCommand(), newFreezeCommand(), newResumeCommand(), newDeploymentCommand())
 	addGroup(root, "other", "More:", newDecideCommand(), newVersionCommand())
 	root.SetHelpCommandGroupID("other")
 	root.SetCompletionCommandGroupID("other")

@@ -125,6 +125,9 @@ func (p *process) open(ctx context.Context, getenv func(string) string, db datab
 	if err := requireMigrated(ctx, pool); err != nil {
 		return err
 	}
+	if err := requireKeys(ctx, pool, p.config); err != nil {
+		return err
+	}
 	var err error
 	if p.hop, err = attempts.Hop(ctx, pool, p.config.DeploymentID); err != nil {
 		return err

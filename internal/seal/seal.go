@@ -7,6 +7,7 @@ import (
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 )
@@ -23,6 +24,9 @@ const (
 	version    = 1
 	keyIDBytes = 4
 	prefix     = 1 + keyIDBytes
+
+	// MarkBytes is the length of what Mark returns.
+	MarkBytes = prefix
 )
 
 type keyID [keyIDBytes]byte
@@ -108,6 +112,23 @@ func (b *Box) Open(sealed []byte, context string) ([]byte, error) {
 // Mark is what everything begins with that is sealed under the current key; what
 // begins otherwise is to be sealed anew before an older key can go.
 func (b *Box) Mark() []byte { return append([]byte{version}, b.current[:]...) }
+
+// Knows says whether what begins like this can be opened here, if it is whole.
+func (b *Box) Knows(sealed []byte) bool {
+	if len(sealed) < prefix || sealed[0] != version {
+		return false
+	}
+	_, ok := b.keys[keyID(sealed[1:prefix])]
+	return ok
+}
+
+// KeyName names the key of what begins like this. It tells nothing about the key.
+func KeyName(sealed []byte) string {
+	if len(sealed) < prefix || sealed[0] != version {
+		return "unknown"
+	}
+	return hex.EncodeToString(sealed[1:prefix])
+}
 
 // additional is what the seal covers besides the secret.
 func additional(head []byte, context string) []byte {

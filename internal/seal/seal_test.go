@@ -145,3 +145,15 @@ func TestTag(t *testing.T) {
 		t.Error("a tag is recognised that is not one")
 	}
 }
+
+func TestKnowsAndNamesKeys(t *testing.T) {
+	mine, other := newKey(t), newKey(t)
+	box := newBox(t, mine)
+	sealed, foreign := box.Seal([]byte("s"), "c"), newBox(t, other).Seal([]byte("s"), "c")
+	if !box.Knows(sealed) || !box.Knows(box.Mark()) || box.Knows(foreign) || box.Knows(nil) || box.Knows([]byte("xxxxxx")) {
+		t.Error("it does not know its own keys, or knows others")
+	}
+	if seal.KeyName(sealed) != seal.KeyName(box.Mark()) || seal.KeyName(sealed) == seal.KeyName(foreign) || seal.KeyName([]byte("x")) != "unknown" {
+		t.Errorf("names %s, %s, %s", seal.KeyName(sealed), seal.KeyName(box.Mark()), seal.KeyName(foreign))
+	}
+}
