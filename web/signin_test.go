@@ -59,9 +59,6 @@ func TestALinkFromElsewhere(t *testing.T) {
 	}
 	p.has(t, `content="0;url=/reviews?kind=conflict`, "Go on")
 	p.lacks(t, "<script", `y='"`)
-	if p := follow("//evil.example/", elsewhere...); strings.Contains(p.body, "evil") {
-		t.Errorf("it leads elsewhere: %s", p.body)
-	}
 	for _, same := range [][]string{{"Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"},
 		{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}, {}} {
 		if p := follow("/reviews", same...); p.status != http.StatusSeeOther {
