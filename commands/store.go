@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -59,6 +60,7 @@ type Store struct {
 	healed     time.Time // Heal goes on from here; zero is the beginning
 	finished   *prometheus.CounterVec
 	quota      *quota
+	refusing   atomic.Pointer[error] // set: nothing is accepted
 }
 
 // submitBatch bounds how many submissions share one commit.

@@ -46,6 +46,9 @@ type Request struct {
 // may or may not be, and that repeating the call with the same key tells. A
 // *BacklogFull says that nothing was accepted, for now.
 func (s *Store) Submit(ctx context.Context, sub Submission) (Accepted, error) {
+	if err := s.refused(); err != nil {
+		return Accepted{}, err
+	}
 	e, err := s.prepare(ctx, sub)
 	var bad *Invalid
 	if errors.As(err, &bad) {

@@ -166,7 +166,7 @@ func (d *doctor) server(ctx context.Context) ([]finding, error) {
 // durability checks the settings that "stored before sent" stands on.
 func (d *doctor) durability(ctx context.Context) ([]finding, error) {
 	var findings []finding
-	for _, setting := range []string{"fsync", "full_page_writes", "synchronous_commit"} {
+	for _, setting := range postgres.DurableSettings() {
 		var value string
 		if err := d.pool.QueryRow(ctx, `SELECT current_setting($1)`, setting).Scan(&value); err != nil {
 			return findings, err

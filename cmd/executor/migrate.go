@@ -60,6 +60,9 @@ func migrate(ctx context.Context, config Config) (migration, error) {
 		return migration{}, err
 	}
 	defer pool.Close()
+	if err := onlyDurable(ctx, pool); err != nil {
+		return migration{}, err
+	}
 	return migrateDatabase(ctx, pool, config.DeploymentID)
 }
 

@@ -90,6 +90,7 @@ func serve(ctx context.Context, config Config, log *slog.Logger, getenv func(str
 type process struct {
 	config     Config
 	log        *slog.Logger
+	db         database
 	resolver   attempts.Resolver // of upstreams' names; nil for the machine's
 	commands   *commands.Store
 	deployment *attempts.Deployment
@@ -122,6 +123,10 @@ func openProcess(ctx context.Context, config Config, log *slog.Logger, getenv fu
 
 func (p *process) open(ctx context.Context, getenv func(string) string, db database) error {
 	pool := db.pool
+	p.db = db
+	if err := onlyDurable(ctx, pool); err != nil {
+		return err
+	}
 	if err := requireMigrated(ctx, pool); err != nil {
 		return err
 	}
@@ -269,12 +274,17 @@ func (p *process) listen() (err error) {
 func (p *process) run(ctx context.Context) error {
 	err := p.start(ctx)
 	if err == nil {
+		watching, end := context.WithCancel(ctx)
+		var watch sync.WaitGroup
+		watch.Go(func() { p.keepDurable(watching) })
 		select {
 		case err = <-p.failed:
 			p.log.Error("listener failed", "error", err)
 		case <-ctx.Done():
 			p.log.Info("draining", "bound", p.config.Drain.String())
 		}
+		end()
+		watch.Wait()
 	}
 	return errors.Join(err, p.stop())
 }
