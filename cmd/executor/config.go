@@ -385,6 +385,9 @@ func (c Config) LogValue() slog.Value {
 	)
 }
 
+// Format keeps passwords and keys out of whatever prints a configuration.
+func (c Config) Format(f fmt.State, _ rune) { _, _ = fmt.Fprint(f, c.LogValue()) }
+
 // redactedDatabase says where a database is, not how to get in.
 func redactedDatabase(url string) string {
 	c, err := pgx.ParseConfig(url)

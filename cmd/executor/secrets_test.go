@@ -146,3 +146,15 @@ func TestSecretsForget(t *testing.T) {
 		}
 	}
 }
+
+func TestAConfigurationDoesNotPrintItsSecrets(t *testing.T) {
+	c := defaultConfig()
+	c.DatabaseURL, c.EncryptionKeys = "postgres://me:hush-1@db.example/x", []string{"hush-2"}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		for _, value := range []any{c, &c, []Config{c}, struct{ Config }{c}} {
+			if out := fmt.Sprintf(verb, value); strings.Contains(out, "hush") || !strings.Contains(out, "me@db.example") {
+				t.Errorf("%s of %T: %s", verb, value, out)
+			}
+		}
+	}
+}

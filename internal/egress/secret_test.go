@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bytes"
+	"encoding/gob"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -132,4 +133,22 @@ func write(t *testing.T, path, content string) {
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// What is not meant to be written out at all, writes nothing out.
+func TestSecretStaysInsideOtherEncodings(t *testing.T) {
+	s := NewSecret(canary)
+	var coded bytes.Buffer
+	_ = gob.NewEncoder(&coded).Encode(struct{ S Secret }{s})
+	if leaks(coded.String()) {
+		t.Errorf("gob holds %q", coded.String())
+	}
+	func() {
+		defer func() {
+			if text := fmt.Sprint(recover()); leaks(text) {
+				t.Errorf("a panic says %s", text)
+			}
+		}()
+		panic(fmt.Sprintf("%+v", []any{s, &s, struct{ inner Secret }{s}}))
+	}()
 }
