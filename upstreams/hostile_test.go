@@ -54,3 +54,32 @@ func TestNoLinkLeadsToAHostileTarget(t *testing.T) {
 		t.Errorf("%d links of hostile targets pass for paths of the upstream", followed)
 	}
 }
+
+// TestPortsOfAProfile are those of HTTP, unless it names others.
+func TestPortsOfAProfile(t *testing.T) {
+	for text, good := range map[string]bool{
+		"base_url: https://api.example:8443":                                                    true,
+		"base_url: https://api.example:9200":                                                    false,
+		"base_url: https://api.example:9200\negress: {ports: [9200]}":                           true,
+		"base_url: https://api.example:22\negress: {ports: [9200, 22]}":                         true,
+		"base_url: https://api.example:5432\negress: {ports: [9200]}":                           false,
+		"base_url: https://api.example\negress: {proxy: 'https://8.8.8.8:6379'}":                false,
+		"base_url: https://api.example\negress: {ports: [0]}":                                   false,
+		"base_url: https://api.example\negress: {ports: [65536]}":                               false,
+		"base_url: https://api.example\negress: {ports: ['80']}":                                false,
+		"base_url: https://api.example\negress: {ports: [6379], proxy: 'https://8.8.8.8:6379'}": true,
+	} {
+		source := []byte("version: 1\nupstream: up\n" + text + "\noperations: {pay: {method: POST, path: /p}}\n")
+		if _, err := Parse("test.yaml", source); (err == nil) != good {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	// What was accepted once is still read: commands are pinned to it.
+	stored := []byte("version: 1\nupstream: up\nbase_url: https://search.internal:9200\noperations: {pay: {method: POST, path: /p}}\n")
+	if _, err := Parse("test.yaml", stored); err == nil {
+		t.Error("accepted anew")
+	}
+	if _, err := parseStored("test.yaml", stored); err != nil {
+		t.Errorf("stored: %v", err)
+	}
+}

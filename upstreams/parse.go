@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -160,10 +159,9 @@ func (r *reader) egress(m *mapping) Egress {
 		r.warn("egress_metadata", m, "allow", fmt.Sprintf("it lets requests reach %s, where clouds hand out the credentials of this machine", metadata))
 	}
 	for _, i := range m.list("ports") {
-		s, _ := textNode(i.value)
-		n, err := strconv.Atoi(s)
-		if err != nil || n < 1 || n > 65535 || strconv.Itoa(n) != s {
-			i.fail(fmt.Sprintf("%q is not a port", clip(s, 20)), "Write numbers from 1 to 65535, such as ports: [9200].")
+		n, ok := integerNode(i.value)
+		if !ok || n < 1 || n > 65535 {
+			i.fail("is not a port", "Write numbers from 1 to 65535, such as ports: [9200].")
 			continue
 		}
 		e.Ports = append(e.Ports, n)

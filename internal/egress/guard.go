@@ -34,7 +34,7 @@ func (f *Forbidden) Error() string {
 // address that is really dialled, never at a name.
 type Guard struct {
 	nat64 []netip.Prefix
-	local []netip.Addr // the addresses of this machine's interfaces
+	local func() []netip.Addr // the addresses of this machine's interfaces
 	own   atomic.Pointer[[]netip.AddrPort]
 }
 
@@ -50,10 +50,9 @@ type GuardConfig struct {
 	NAT64 []netip.Prefix
 }
 
-// NewGuard makes a guard. It reads the addresses of the machine's interfaces
-// once, to recognise Own listeners that listen on all of them.
+// NewGuard makes a guard.
 func NewGuard(cfg GuardConfig) *Guard {
-	g := &Guard{nat64: slices.Clone(cfg.NAT64), local: interfaceAddrs()}
+	g := &Guard{nat64: slices.Clone(cfg.NAT64), local: interfaceAddrs}
 	g.own.Store(&[]netip.AddrPort{})
 	g.RefuseOwn(cfg.Own...)
 	return g
@@ -167,14 +166,15 @@ func (g *Guard) isOwn(addr netip.Addr, port uint16) bool {
 }
 
 // sameHost says whether dialling addr reaches a listener on own. Dialling the
-// unspecified address reaches loopback; a listener on it hears every address.
+// unspecified address reaches loopback; a listener on it hears every address that
+// the machine has now, which may be others than at the start.
 func (g *Guard) sameHost(own, addr netip.Addr) bool {
 	here := addr.IsLoopback() || addr.IsUnspecified()
 	switch {
 	case own == addr:
 		return true
 	case own.IsUnspecified():
-		return here || slices.Contains(g.local, addr)
+		return here || slices.Contains(g.local(), addr)
 	case own.IsLoopback():
 		return here
 	default:

@@ -217,7 +217,7 @@ func TestGuardNeverPermitsOwnAddresses(t *testing.T) {
 	guard := NewGuard(GuardConfig{Own: []netip.AddrPort{
 		netip.MustParseAddrPort("127.0.0.1:5432"), netip.MustParseAddrPort("[::]:8080"), netip.MustParseAddrPort("[::ffff:10.9.9.9]:7000"),
 	}})
-	guard.local = append(guard.local, netip.MustParseAddr("10.1.1.1"))
+	guard.local = func() []netip.Addr { return append(interfaceAddrs(), netip.MustParseAddr("10.1.1.1")) } // it came later
 	guard.RefuseOwn(netip.MustParseAddrPort("8.8.8.8:9000"))
 	tests := []struct {
 		addr string
