@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -86,13 +87,11 @@ func TestBatchLimits(t *testing.T) {
 // time that it takes.
 func TestManyMembers(t *testing.T) {
 	g := newRig(t, func(c *Config) { c.SubmitBytes = 32 << 20 })
-	var b strings.Builder
-	b.WriteString(`{"upstream":"u","operation":"o","body":{`)
-	for i := range 1_000_000 {
-		fmt.Fprintf(&b, `"%x":0,`, i)
+	body := []byte(`{"upstream":"u","operation":"o","body":{`)
+	for i := range int64(1_000_000) {
+		body = append(strconv.AppendInt(append(body, '"'), i, 16), `":0,`...)
 	}
-	b.WriteString(`"end":0}}`)
-	if p := g.submit("k", b.String()).want(400).problem(ProblemCodeMalformedJSON); p.Errors[0].Code != "too_many_members" {
+	if p := g.submit("k", string(body)+`"end":0}}`).want(400).problem(ProblemCodeMalformedJSON); p.Errors[0].Code != "too_many_members" {
 		t.Errorf("%+v", p.Errors)
 	}
 }
