@@ -161,13 +161,36 @@ func tone(word any) string {
 	}
 }
 
-// pretty indents JSON; anything else stays as it is.
+// prettyDepth bounds the nesting of what is indented: each level makes all lines within
+// it longer, and ten kilobytes of brackets would become a page of fifty megabytes.
+const prettyDepth = 32
+
+// pretty indents JSON; anything else, and what is nested too deep, stays as it is.
 func pretty(raw []byte) string {
 	var b bytes.Buffer
-	if json.Indent(&b, raw, "", "  ") != nil {
+	if deeper(raw, prettyDepth) || json.Indent(&b, raw, "", "  ") != nil {
 		return string(raw)
 	}
 	return b.String()
+}
+
+// deeper reports whether brackets outside of strings nest deeper than that.
+func deeper(raw []byte, most int) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(raw) && depth <= most; i++ {
+		switch c := raw[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			depth++
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return depth > most
 }
 
 // dict passes several values to a part: {{template "x" dict "A" 1 "B" 2}}.
