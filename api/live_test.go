@@ -80,7 +80,7 @@ func newLive(t *testing.T, pool *pgxpool.Pool, idle bool, upstream http.HandlerF
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := webhooks.NewStore(webhooks.Config{Pool: pool, Box: sealing(t), Log: log, Trust: true})
+	told := webhooks.NewStore(webhooks.Config{Pool: pool, Box: sealing(t), Log: log, Ask: webhooks.AskNobody})
 	t.Cleanup(told.Close)
 	store := commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Announcer: told, Log: log})
 	t.Cleanup(store.Close)

@@ -85,7 +85,7 @@ func openDashboard(ctx context.Context, pool *pgxpool.Pool) (*dashboard, error) 
 	if err != nil {
 		return nil, err
 	}
-	hooks := webhooks.NewStore(webhooks.Config{Pool: pool, Log: log, Trust: true})
+	hooks := webhooks.NewStore(webhooks.Config{Pool: pool, Log: log, Ask: webhooks.AskNobody})
 	doubts := reconcile.NewStore(reconcile.Config{Pool: pool, Commands: cmds, Upstreams: ups, Log: log})
 	site, err := web.NewServer(web.Config{
 		Pool: pool, Commands: cmds, Upstreams: ups, Doubts: doubts, Hooks: hooks, Deployment: attempts.OpenDeployment(pool, "", cmds, ups),

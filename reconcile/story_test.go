@@ -129,7 +129,7 @@ func (w *story) start() error {
 		return err
 	}
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	w.hooks = webhooks.NewStore(webhooks.Config{Pool: w.pool, Box: w.box, Allow: loopback, Trust: true, Log: testLog()})
+	w.hooks = webhooks.NewStore(webhooks.Config{Pool: w.pool, Box: w.box, Allow: loopback, Ask: webhooks.AskNobody, Log: testLog()})
 	w.commands = commands.NewStore(commands.Config{Pool: w.pool, Upstreams: w.ups, Jobs: jobs, Announcer: w.hooks, Log: testLog()})
 	w.doubts = reconcile.NewStore(reconcile.Config{Pool: w.pool, Commands: w.commands, Upstreams: w.ups, Secrets: egress.NewSecrets(storyEnv, ""), Log: testLog()})
 	guard := egress.NewGuard(egress.GuardConfig{})

@@ -115,7 +115,7 @@ func (s *site) wire(t testing.TB, log *slog.Logger) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.hooks = webhooks.NewStore(webhooks.Config{Pool: s.pool, Box: box, Allow: loopback, Trust: true, Log: log})
+	s.hooks = webhooks.NewStore(webhooks.Config{Pool: s.pool, Box: box, Allow: loopback, Ask: webhooks.AskNobody, Log: log})
 	t.Cleanup(s.hooks.Close)
 	s.commands = commands.NewStore(commands.Config{Pool: s.pool, Upstreams: s.ups, Jobs: jobs, Announcer: s.hooks, Deployment: "test", Box: box, Files: bodyfiles.New(s.files), Log: log})
 	t.Cleanup(s.commands.Close)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -16,7 +17,7 @@ import (
 	"executor/webhooks"
 )
 
-func asking(c *webhooks.Config) { c.Trust = false }
+func asking(c *webhooks.Config) { c.Ask = webhooks.AskAll }
 
 // challengeIn is the challenge that a request asks; "" for another event.
 func challengeIn(g got) string {
@@ -335,5 +336,32 @@ func TestTestsAndRedeliveriesAreBounded(t *testing.T) {
 		if _, err := r.hooks.Redeliver(t.Context(), by(tenant), last.ID); err != nil && !errors.As(err, &busy) || n > 200 {
 			t.Fatal(n, err)
 		}
+	}
+}
+
+// TestWhoIsAsked: whoever runs the deployment vouches for the private networks that
+// they named, and for nobody else.
+func TestWhoIsAsked(t *testing.T) {
+	everything := netip.MustParsePrefix("0.0.0.0/0")
+	for name, c := range map[string]struct {
+		allow []netip.Prefix
+		ask   webhooks.Ask
+		url   string
+		want  webhooks.VerifiedBy
+	}{
+		"a named address":          {loopback, "", "http://127.0.0.1:8080/hook", webhooks.VerifiedBySetting},
+		"a named address, all":     {loopback, webhooks.AskAll, "http://127.0.0.1:8080/hook", ""},
+		"localhost":                {loopback, webhooks.AskOthers, "http://localhost:8080/hook", webhooks.VerifiedBySetting},
+		"a public address":         {loopback, webhooks.AskOthers, "https://8.8.8.8/hook", ""},
+		"a public one, everything": {[]netip.Prefix{everything}, webhooks.AskOthers, "https://8.8.8.8/hook", ""},
+		"a name":                   {loopback, webhooks.AskOthers, "https://shop.example/hook", ""},
+		"a name, nobody":           {loopback, webhooks.AskNobody, "https://shop.example/hook", webhooks.VerifiedBySetting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(config *webhooks.Config) { config.Allow, config.Ask = c.allow, c.ask })
+			if e, _ := r.endpoint(t, c.url); e.VerifiedBy != c.want || (e.VerifiedAt != nil) != (c.want != "") {
+				t.Errorf("verified by %q at %v, want %q", e.VerifiedBy, e.VerifiedAt, c.want)
+			}
+		})
 	}
 }

@@ -132,7 +132,7 @@ func (s *Store) write(ctx context.Context, tx pgx.Tx, before Endpoint, set Setti
 			verified_at = CASE WHEN NOT $10 THEN verified_at WHEN $11 <> '' THEN now() END,
 			verified_by = CASE WHEN NOT $10 THEN verified_by ELSE $11 END
 		WHERE id = $1`,
-		before.ID, set.URL, set.Description, set.Events, set.Upstreams, set.Ordered, turned, forgiven, by.because(), moved, s.trusts())
+		before.ID, set.URL, set.Description, set.Events, set.Upstreams, set.Ordered, turned, forgiven, by.because(), moved, s.trusts(set.URL))
 	if err != nil {
 		return fmt.Errorf("change webhook %s: %w", before.ID, err)
 	}

@@ -39,7 +39,7 @@ func (s *Store) Create(ctx context.Context, by By, set Settings) (Endpoint, stri
 		_, err := tx.Exec(ctx, `
 			INSERT INTO webhook_endpoints (id, tenant, url, description, events, upstreams, ordered, created_at, updated_at, verified_at, verified_by)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, now(), now(), CASE WHEN $8 <> '' THEN now() END, $8)`,
-			id, by.Tenant, set.URL, set.Description, set.Events, set.Upstreams, set.Ordered, s.trusts())
+			id, by.Tenant, set.URL, set.Description, set.Events, set.Upstreams, set.Ordered, s.trusts(set.URL))
 		if err != nil {
 			return fmt.Errorf("create webhook: %w", err)
 		}
@@ -58,15 +58,6 @@ func (s *Store) Create(ctx context.Context, by By, set Settings) (Endpoint, stri
 		s.nudge()
 	}
 	return made, secret, err
-}
-
-// trusts is who vouches for the receivers of new URLs; "" where they have to answer
-// a challenge.
-func (s *Store) trusts() VerifiedBy {
-	if s.trust {
-		return VerifiedBySetting
-	}
-	return ""
 }
 
 // roomFor refuses a URL that the tenant has, and more endpoints than it may have.

@@ -87,7 +87,7 @@ func newRig(t testing.TB, changes ...func(*webhooks.Config)) *rig {
 func newRigOn(t testing.TB, pool *pgxpool.Pool, changes ...func(*webhooks.Config)) *rig {
 	t.Helper()
 	r := &rig{pool: pool, ups: upstreams.NewStore(pool)}
-	config := webhooks.Config{Pool: pool, Box: newBox(t), Allow: loopback, Trust: true}
+	config := webhooks.Config{Pool: pool, Box: newBox(t), Allow: loopback, Ask: webhooks.AskNobody}
 	for _, change := range changes {
 		change(&config)
 	}

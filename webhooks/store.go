@@ -31,9 +31,8 @@ type Config struct {
 	Ports []int
 	// Guard knows the addresses of this deployment; nil for one that knows none.
 	Guard *egress.Guard
-	// Trust takes the receivers of new URLs without asking them whether they want
-	// webhooks: EXECUTOR_WEBHOOK_CHALLENGE=false.
-	Trust    bool
+	// Ask is whose receivers have to answer a challenge: EXECUTOR_WEBHOOK_CHALLENGE.
+	Ask      Ask
 	Log      *slog.Logger
 	Registry prometheus.Registerer // nil for no metrics
 }
@@ -44,7 +43,7 @@ type Store struct {
 	box     *seal.Box
 	allow   []netip.Prefix
 	ports   []int
-	trust   bool
+	ask     Ask
 	guard   *egress.Guard // of addresses in URLs
 	log     *slog.Logger
 	metrics *metrics
@@ -59,7 +58,7 @@ const recordBatch = 64
 // NewStore builds a Store.
 func NewStore(c Config) *Store {
 	s := &Store{
-		pool: c.Pool, box: c.Box, allow: c.Allow, ports: c.Ports, trust: c.Trust, guard: c.Guard, log: c.Log,
+		pool: c.Pool, box: c.Box, allow: c.Allow, ports: c.Ports, ask: c.Ask, guard: c.Guard, log: c.Log,
 		metrics: newMetrics(c.Registry),
 	}
 	if s.guard == nil {

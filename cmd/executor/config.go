@@ -55,7 +55,7 @@ type Config struct {
 	KeyRate        int      // requests of one API key in a second; 0 = no limit
 	Backlog        int64    // commands of a tenant without an outcome; 0 = no limit
 	AddressRate    int      // requests without a valid key from one address in a minute; 0 = no limit
-	WebhookAsk     bool     // a webhook's receiver has to answer a challenge before it gets anything else
+	WebhookAsk     string   // whose receivers have to answer a challenge before they get anything else: a webhooks.Ask
 	WebhookRate    int      // tries a second to one webhook from this process
 
 	MaxConnections int           // of the database pool
@@ -80,7 +80,7 @@ func defaultConfig() Config {
 		Listen:         "127.0.0.1:8080",
 		Roles:          knownRoles(),
 		MaxClients:     4096,
-		KeyRate:        1000,
+		KeyRate:        5000,
 		AddressRate:    300,
 		Backlog:        100_000,
 		MaxConnections: 16,
@@ -90,7 +90,7 @@ func defaultConfig() Config {
 		SoftStop:       20 * time.Second,
 		JobTimeout:     15 * time.Minute,
 		RescueAfter:    time.Hour,
-		WebhookAsk:     true,
+		WebhookAsk:     string(webhooks.AskOthers),
 		WebhookRate:    webhooks.DefaultRate,
 		LogFormat:      "auto",
 		LogLevel:       "info",
@@ -127,7 +127,7 @@ func (c *Config) addServeFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&c.WebhookAllow, "webhook-allow", nil, "networks that webhooks may go to besides public addresses, over plain http too, for instance 10.0.0.0/8")
 	c.addAbuseFlags(flags)
 	flags.IntSliceVar(&c.WebhookPorts, "webhook-ports", nil, "ports that webhooks may have besides 80, 443 and those from 1024 that belong to no other service")
-	flags.BoolVar(&c.WebhookAsk, "webhook-challenge", c.WebhookAsk, "ask a new webhook's receiver whether it wants webhooks, before it gets any")
+	flags.StringVar(&c.WebhookAsk, "webhook-challenge", c.WebhookAsk, "whose receivers are asked whether they want webhooks, before they get any: others (than those at addresses that webhook-allow names), all or nobody")
 	flags.IntVar(&c.WebhookRate, "webhook-rate", c.WebhookRate, "tries a second to one webhook from this process")
 	flags.BoolVar(&c.Frozen, "frozen", c.Frozen, "start frozen: accept and read, send nothing until \"executor resume\"")
 	flags.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "database connections of this process")
@@ -225,6 +225,7 @@ func (c Config) checkIdentity(p *problems) {
 	p.check(err == nil, "EXECUTOR_ENCRYPTION_KEY: %v", err)
 	_, err = networks(c.WebhookAllow)
 	p.check(err == nil, "EXECUTOR_WEBHOOK_ALLOW: %v", err)
+	p.check(slices.Contains(webhooks.Asks(), webhooks.Ask(c.WebhookAsk)), "EXECUTOR_WEBHOOK_CHALLENGE is %q: use others, all or nobody", c.WebhookAsk)
 	c.checkAbuse(p)
 	for _, port := range c.WebhookPorts {
 		p.check(port >= 1 && port <= 65535, "EXECUTOR_WEBHOOK_PORTS names %d: a port is 1 to 65535", port)
@@ -372,7 +373,7 @@ func (c Config) LogValue() slog.Value {
 		slog.Int("address_rate", c.AddressRate),
 		slog.Any("webhook_ports", c.WebhookPorts),
 		slog.Int64("backlog", c.Backlog),
-		slog.Bool("webhook_challenge", c.WebhookAsk), slog.Int("webhook_rate", c.WebhookRate),
+		slog.String("webhook_challenge", c.WebhookAsk), slog.Int("webhook_rate", c.WebhookRate),
 		slog.Bool("frozen", c.Frozen),
 		slog.Int("max_connections", c.MaxConnections),
 		slog.String("database_wait", c.DatabaseWait.String()),

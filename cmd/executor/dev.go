@@ -248,8 +248,7 @@ func (d *dev) openService(ctx context.Context, o devOptions, log *slog.Logger, g
 	if err != nil {
 		return err
 	}
-	c.EncryptionKeys, c.WebhookAllow = []string{key}, []string{"127.0.0.0/8", "::1/128"} // receivers of one's own,
-	c.WebhookAsk = false                                                                 // which need not be asked
+	c.EncryptionKeys, c.WebhookAllow = []string{key}, []string{"127.0.0.0/8", "::1/128"} // receivers of one's own
 	c.fill()
 	if err := c.Validate(); err != nil {
 		return usage(err)

@@ -32,7 +32,7 @@ func (p *process) openHooks(pool *pgxpool.Pool, box *seal.Box, registry *prometh
 		return err
 	}
 	p.hooks = webhooks.NewStore(webhooks.Config{
-		Pool: pool, Box: box, Allow: allow, Ports: p.config.WebhookPorts, Guard: p.guard, Trust: !p.config.WebhookAsk, Log: p.log, Registry: registry,
+		Pool: pool, Box: box, Allow: allow, Ports: p.config.WebhookPorts, Guard: p.guard, Ask: webhooks.Ask(p.config.WebhookAsk), Log: p.log, Registry: registry,
 	})
 	return nil
 }

@@ -31,7 +31,7 @@ func sealedDatabase(t *testing.T, key string, count int) (*pgxpool.Pool, map[str
 	if err != nil {
 		t.Fatal(err)
 	}
-	store := webhooks.NewStore(webhooks.Config{Pool: pool, Box: box, Trust: true})
+	store := webhooks.NewStore(webhooks.Config{Pool: pool, Box: box, Ask: webhooks.AskNobody})
 	t.Cleanup(store.Close)
 	for i := range count {
 		_, _, err := store.Create(t.Context(), webhooks.By{Tenant: fmt.Sprintf("tenant-%d", i%2), Actor: "test"}, webhooks.Settings{URL: fmt.Sprintf("https://8.8.8.8/%d", i)})

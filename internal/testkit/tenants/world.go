@@ -117,7 +117,7 @@ func (w *World) openStores(t testing.TB) {
 		t.Fatal(err)
 	}
 	w.Upstreams = upstreams.NewStore(w.Pool)
-	w.Hooks = webhooks.NewStore(webhooks.Config{Pool: w.Pool, Box: box, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Trust: true, Log: w.log})
+	w.Hooks = webhooks.NewStore(webhooks.Config{Pool: w.Pool, Box: box, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ask: webhooks.AskNobody, Log: w.log})
 	t.Cleanup(w.Hooks.Close)
 	w.Commands = commands.NewStore(commands.Config{Pool: w.Pool, Upstreams: w.Upstreams, Jobs: jobs, Announcer: w.Hooks, Deployment: "test", Log: w.log})
 	t.Cleanup(w.Commands.Close)
