@@ -17,8 +17,9 @@ import (
 // and can be kept: bounded and redacted.
 func endingOf(w *work, number int, o Observation) Ending {
 	hidden := w.hidden(o)
-	mask := func(text string) string { return string(egress.Mask([]byte(text), hidden...)) }
-	maskCut := func(text string) string { return string(egress.MaskCut([]byte(text), hidden...)) }
+	masker := egress.NewMasker(hidden...)
+	mask := func(text string) string { return string(masker.Mask([]byte(text))) }
+	maskCut := func(text string) string { return string(masker.MaskCut([]byte(text))) }
 	e := Ending{
 		Evidence: o.Evidence, Stage: o.Stage, Category: o.Category, Detail: maskCut(o.Detail), Status: o.Status,
 		RefreshedAuth:   w.refreshed && o.Evidence != outcome.EvidenceNotSent,
@@ -37,12 +38,15 @@ func endingOf(w *work, number int, o Observation) Ending {
 	if len(w.operation.Redaction.Response) > 0 { // what is redacted is no reason to show
 		r.Body = w.operation.RedactBody(r.Body, false)
 		shown = w.operation.Judge(r)
-		if shown.Reference == redacted {
-			shown.Reference = ""
-		}
 	}
-	e.Reference, e.Code, e.Message = mask(shown.Reference), bounded(maskCut(shown.Code)), bounded(maskCut(shown.Message))
-	if mask(j.Link) == j.Link { // a link is good whole or not at all
+	e.Code, e.Message = bounded(maskCut(shown.Code)), bounded(maskCut(shown.Message))
+	// A reference and a link are good whole or not at all: lookups ask by them.
+	if shown.Reference == j.Reference && mask(j.Reference) == j.Reference {
+		e.Reference = j.Reference
+	} else {
+		e.Notes = append(e.Notes, "reference: redacted, left out")
+	}
+	if mask(j.Link) == j.Link {
 		e.Link = j.Link
 	}
 	e.RetryAfter = bounded(mask(o.Header.Get("Retry-After")))
@@ -59,7 +63,7 @@ func endingOf(w *work, number int, o Observation) Ending {
 		return e
 	}
 	var cut bool
-	e.ResponseBody, cut = egress.Keep(w.operation.RedactBody(o.Body, false), w.target.Limits.StoredResponseBytes, !o.BodyComplete, hidden...)
+	e.ResponseBody, cut = masker.Keep(w.operation.RedactBody(o.Body, false), w.target.Limits.StoredResponseBytes, !o.BodyComplete)
 	e.Truncated = e.Truncated || cut
 	return e
 }

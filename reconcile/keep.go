@@ -18,10 +18,14 @@ func (l *Lookup) read(f upstreams.Found) {
 // the command's own request.
 func (l *Lookup) keep(r reply, op *upstreams.Operation, command upstreams.Request, most int64) {
 	hidden := slices.Concat(r.credential.Secrets, op.Confidential(command, r.header, r.body))
-	mask := func(text string) string { return string(egress.Mask([]byte(text), hidden...)) }
-	maskCut := func(text string) string { return string(egress.MaskCut([]byte(text), hidden...)) }
+	masker := egress.NewMasker(hidden...)
+	mask := func(text string) string { return string(masker.Mask([]byte(text))) }
+	maskCut := func(text string) string { return string(masker.MaskCut([]byte(text))) }
 	l.Request, l.Category, l.Detail, l.Status, l.Truncated = r.request, r.category, maskCut(r.detail), r.status, r.truncated
-	l.Reference, l.Code, l.Message = mask(l.Reference), maskCut(l.Code), maskCut(l.Message)
+	l.Code, l.Message = maskCut(l.Code), maskCut(l.Message)
+	if mask(l.Reference) != l.Reference { // it is good whole or not at all
+		l.Reference, l.Notes = "", append(l.Notes, "reference: redacted, left out")
+	}
 	for i, note := range l.Notes {
 		l.Notes[i] = maskCut(note)
 	}
@@ -31,7 +35,7 @@ func (l *Lookup) keep(r reply, op *upstreams.Operation, command upstreams.Reques
 		return
 	}
 	var cut bool
-	l.ResponseBody, cut = egress.Keep(op.RedactBody(r.body, false), most, r.truncated, hidden...)
+	l.ResponseBody, cut = masker.Keep(op.RedactBody(r.body, false), most, r.truncated)
 	l.Truncated = l.Truncated || cut
 }
 

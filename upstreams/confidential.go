@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
 
 	"executor/internal/egress"
 )
@@ -63,18 +64,39 @@ func (c *confidential) leaves(value json.RawMessage) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(value))
 	dec.UseNumber()
-	for {
+	var walk func() bool // reads one value, or the end of what it is in
+	walk = func() bool {
 		token, err := dec.Token()
 		if err != nil {
-			return
+			return false
 		}
 		switch token := token.(type) {
 		case string:
 			c.add(token)
 		case json.Number:
 			c.add(token.String())
+		case json.Delim:
+			for dec.More() {
+				if token == '{' && !c.name(dec) || !walk() {
+					return false
+				}
+			}
+			_, err = dec.Token()
 		}
+		return err == nil
 	}
+	walk()
+}
+
+// name reads the name of a member. One of letters is a word of the interface, which
+// stands in other places too and tells nothing; any other may be a person's.
+func (c *confidential) name(dec *json.Decoder) bool {
+	token, err := dec.Token()
+	name, _ := token.(string)
+	if strings.ContainsFunc(name, func(r rune) bool { return r != '_' && r != '-' && !unicode.IsLetter(r) }) {
+		c.add(name)
+	}
+	return err == nil
 }
 
 // fields adds the values of a form that are named by a path of one step.

@@ -17,31 +17,57 @@ type CredentialError struct{ ParseError }
 func (e *CredentialError) Error() string { return e.ParseError.Error() }
 
 // use is a secret and an origin that it, or what it is exchanged for, is sent to;
-// "" for a key that stays here.
+// "" for one that stays here: a key, or what notices are signed with.
 type use struct{ reference, origin string }
 
 // originOf is scheme, host and port (RFC 6454, section 4), as auth.origins has it.
 func originOf(u *url.URL) string { return u.Scheme + "://" + u.Host }
 
-// uses lists where secrets go, in the order of their references.
-func uses(a Auth, t TLS, base *url.URL) []use {
+// uses lists where secrets go, in the order of their references. Whom TLS takes for
+// the host is such a place too: the address may lead anywhere, by way of a proxy.
+func uses(a Auth, t TLS, n *Notices, base *url.URL) []use {
+	var signed []string
+	if n != nil {
+		signed = n.Signature.Secrets
+	}
 	var list []use
 	add := func(reference, origin string) {
 		if isReference(reference) {
 			list = append(list, use{reference, origin})
 		}
 	}
-	for _, reference := range []string{a.Token, a.Username, a.Password, a.Value} {
-		add(reference, originOf(base))
+	home := []string{originOf(base)}
+	if t.ServerName != "" && base.Scheme == "https" && t.ServerName != base.Hostname() {
+		home = append(home, originOf(&url.URL{Scheme: base.Scheme, Host: withPort(t.ServerName, base.Port())}))
+	}
+	for _, origin := range home {
+		for _, reference := range []string{a.Token, a.Username, a.Password, a.Value} {
+			add(reference, origin)
+		}
+		if a.Type == AuthOAuth2 {
+			add(a.ClientSecret, origin) // by way of the token
+		}
 	}
 	if token, err := url.Parse(a.TokenURL); err == nil && a.Type == AuthOAuth2 {
 		add(a.ClientID, originOf(token))
 		add(a.ClientSecret, originOf(token))
-		add(a.ClientSecret, originOf(base)) // by way of the token
 	}
 	add(t.KeyFile, "")
+	for _, reference := range signed {
+		add(reference, "")
+	}
 	slices.SortStableFunc(list, func(a, b use) int { return compareText(a.reference, b.reference) })
 	return list
+}
+
+func withPort(host, port string) string {
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if port == "" {
+		return host
+	}
+	return host + ":" + port
 }
 
 // origins reads auth.origins, which has to name every origin that the credential
@@ -69,7 +95,7 @@ func (r *reader) checkOrigins(m *mapping, p *Profile) {
 	if p.Base == nil || len(p.Auth.Origins) == 0 {
 		return
 	}
-	for _, u := range uses(p.Auth, p.TLS, p.Base) {
+	for _, u := range uses(p.Auth, p.TLS, p.Notices, p.Base) {
 		if u.origin != "" && !slices.Contains(p.Auth.Origins, u.origin) {
 			m.fail("auth", fmt.Sprintf("origins does not name %s, where %s would go", u.origin, u.reference), "Add it, if the credential is really for it.")
 			return
@@ -81,7 +107,7 @@ func (r *reader) checkOrigins(m *mapping, p *Profile) {
 // other origins only, or that another tenant uses, is refused. A new reference is
 // named for the origin by being there.
 func checkCredentials(ctx context.Context, tx pgx.Tx, row upstreamRow, p *Profile) error {
-	for _, u := range uses(p.Auth, p.TLS, p.Base) {
+	for _, u := range uses(p.Auth, p.TLS, p.Notices, p.Base) {
 		// Two that name a secret first at the same moment wait for one another.
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('credential ' || $1, 0))`, u.reference); err != nil {
 			return fmt.Errorf("lock the credential: %w", err)
@@ -99,11 +125,22 @@ func checkCredentials(ctx context.Context, tx pgx.Tx, row upstreamRow, p *Profil
 		}
 		if u.origin != "" && len(before) > 0 && !slices.Contains(before, u.origin) && !slices.Contains(p.Auth.Origins, u.origin) {
 			return refuseCredential(p,
-				fmt.Sprintf("%s was for %s until now, and this version would send it to %s", u.reference, strings.Join(before, ", "), u.origin),
+				fmt.Sprintf("%s was for %s until now, and this version would send it to %s", u.reference, places(before), u.origin),
 				"If the credential is for the new origin too, name every origin that it goes to under auth, such as origins: ["+u.origin+"]. If not, name another secret.")
 		}
 	}
 	return nil
+}
+
+// places are origins for people.
+func places(origins []string) string {
+	text := slices.Clone(origins)
+	for i, origin := range text {
+		if origin == "" {
+			text[i] = "nobody to see"
+		}
+	}
+	return strings.Join(text, ", ")
 }
 
 func refuseCredential(p *Profile, message, help string) error {
@@ -118,7 +155,7 @@ func refuseCredential(p *Profile, message, help string) error {
 // usedBefore lists the origins to which earlier versions of an upstream sent a
 // secret.
 func usedBefore(ctx context.Context, tx pgx.Tx, id int64, reference string) ([]string, error) {
-	return origins(ctx, tx, reference, `SELECT source FROM upstream_versions WHERE upstream_id = $2 AND strpos(source, $1) > 0 ORDER BY version`, id)
+	return origins(ctx, tx, reference, `SELECT source FROM upstream_versions WHERE upstream_id = $2 AND (strpos(source, $1) > 0 OR strpos(source, '\') > 0) ORDER BY version`, id)
 }
 
 // usedByOthers says whether the newest version of another tenant's upstream uses a
@@ -126,7 +163,7 @@ func usedBefore(ctx context.Context, tx pgx.Tx, id int64, reference string) ([]s
 func usedByOthers(ctx context.Context, tx pgx.Tx, tenant, reference string) (bool, error) {
 	list, err := origins(ctx, tx, reference, `
 		SELECT v.source FROM upstreams u JOIN upstream_versions v ON v.upstream_id = u.id AND v.version = u.version
-		WHERE u.tenant <> $2 AND strpos(v.source, $1) > 0`, tenant)
+		WHERE u.tenant <> $2 AND (strpos(v.source, $1) > 0 OR strpos(v.source, '\') > 0)`, tenant)
 	return len(list) > 0, err
 }
 
@@ -166,5 +203,9 @@ func usesIn(source []byte) []use {
 	if base == nil {
 		return nil
 	}
-	return uses(r.auth(m.mapping("auth"), e), r.tls(m.mapping("tls")), base)
+	var n *Notices
+	if m.has("notices") {
+		n = &Notices{Signature: r.signature(m.mapping("notices").mapping("verify"))}
+	}
+	return uses(r.auth(m.mapping("auth"), e), r.tls(m.mapping("tls")), n, base)
 }

@@ -100,6 +100,57 @@ func TestCredentialsAreBoundToTheirOrigin(t *testing.T) {
 	}
 }
 
+// TestCredentialsHaveMoreThanOneWayOut: a secret goes to whom TLS takes for the host,
+// and one that only notices were signed with goes nowhere, however it is spelled.
+func TestCredentialsHaveMoreThanOneWayOut(t *testing.T) {
+	t.Parallel()
+	const (
+		notices = "notices: {verify: {scheme: standard-webhooks, secret: %s}, command: json.data.id, findings: [{when: 'true', finding: applied}]}"
+		evil    = "egress: {proxy: 'http://proxy.evil.example:3128'}"
+		bearer  = "auth: {type: bearer, token: env:EXECUTOR_SECRET_A}"
+	)
+	for name, v := range map[string]struct {
+		first, then string
+		tenant      string
+	}{
+		"another name in TLS":            {bearer, bearer + "\ntls: {server_name: evil.example}\n" + evil, "acme"},
+		"signed notices until now":       {fmt.Sprintf(notices, "env:EXECUTOR_SECRET_A"), bearer, "acme"},
+		"signs another tenant's notices": {fmt.Sprintf(notices, "[env:EXECUTOR_SECRET_N, env:EXECUTOR_SECRET_A]"), bearer, "other"},
+		"another tenant's, escaped":      {`auth: {type: bearer, token: "env:EXECUTOR_SECRET\x5fA"}`, bearer, "other"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := upstreams.NewStore(testkit.Database(t))
+			if _, _, err := s.Apply(t.Context(), described(t, "acme", v.first), audit.By{Actor: "ann"}); err != nil {
+				t.Fatal(err)
+			}
+			var elsewhere *upstreams.CredentialError
+			if _, _, err := s.Apply(t.Context(), described(t, v.tenant, v.then), audit.By{Actor: "eve"}); !errors.As(err, &elsewhere) {
+				t.Errorf("it was applied: %v", err)
+			}
+			if _, _, err := s.Apply(t.Context(), described(t, "acme", v.first), audit.By{Actor: "ann"}); err != nil {
+				t.Errorf("the same once more: %v", err)
+			}
+		})
+	}
+}
+
+// described is a profile of a tenant with lines of its own.
+func described(t *testing.T, tenant, lines string) *upstreams.Profile {
+	t.Helper()
+	p, err := upstreams.Parse("ledger.yaml", fmt.Appendf(nil, `version: 1
+upstream: ledger
+tenant: %s
+base_url: https://a.example
+%s
+operations: {pay: {method: POST, path: /payments}}
+`, tenant, lines))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // TestOriginsHaveToCoverTheProfile: whoever names origins names all.
 func TestOriginsHaveToCoverTheProfile(t *testing.T) {
 	for text, good := range map[string]bool{

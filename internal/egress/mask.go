@@ -19,25 +19,59 @@ const (
 // echoes: as they are, in base64 or hex, and each of these as JSON, HTML, URLs and
 // source code write it. It returns text itself if there is none. What somebody
 // disguises on purpose it does not find.
-func Mask(text []byte, secrets ...Secret) []byte { return mask(text, false, secrets) }
+func Mask(text []byte, secrets ...Secret) []byte { return NewMasker(secrets...).Mask(text) }
 
 // MaskCut is Mask for a text that may have been cut off: the beginning of a secret
 // at its end is taken out as well.
-func MaskCut(text []byte, secrets ...Secret) []byte { return mask(text, true, secrets) }
+func MaskCut(text []byte, secrets ...Secret) []byte { return NewMasker(secrets...).MaskCut(text) }
+
+// Masker is Mask for the many texts of one exchange. It is for one goroutine.
+//
+// Some secrets are what an upstream or a caller chose, and could be chosen, together
+// with a text, so that comparing them never ends. The work for one exchange is bounded:
+// what is masked after that is taken out whole.
+type Masker struct {
+	traces  []trace
+	starts  *starts
+	longest int // bytes of a secret
+	left    int // of mostWork
+}
+
+// mostWork is how many bytes may be compared for one exchange, a second's work or less.
+const mostWork = 1 << 27
+
+// NewMasker looks for secrets; those shorter than Maskable are left out.
+func NewMasker(secrets ...Secret) *Masker {
+	m := &Masker{left: mostWork}
+	seen := make(map[string]bool, len(secrets))
+	for _, s := range secrets {
+		value := s.Reveal()
+		if len(value) < Maskable || seen[value] {
+			continue
+		}
+		seen[value] = true
+		m.traces, m.longest = append(m.traces, tracesOf(value)...), max(m.longest, len(value))
+	}
+	m.starts = startsOf(m.traces)
+	return m
+}
+
+// Mask is as the function is.
+func (m *Masker) Mask(text []byte) []byte { return m.mask(text, false) }
+
+// MaskCut is as the function is.
+func (m *Masker) MaskCut(text []byte) []byte { return m.mask(text, true) }
 
 // Keep is what may be stored of a body: masked, and no longer than most bytes, if
 // that is above 0. cut says that its end is missing already. truncated says that more of
 // it is missing now.
-func Keep(body []byte, most int64, cut bool, secrets ...Secret) (kept []byte, truncated bool) {
+func (m *Masker) Keep(body []byte, most int64, cut bool) (kept []byte, truncated bool) {
 	if most <= 0 || int64(len(body)) <= most {
-		return mask(body, cut, secrets), false
+		return m.mask(body, cut), false
 	}
 	// A secret across the limit is seen whole: no spelling is longer than this.
-	margin := 0
-	for _, s := range secrets {
-		margin = max(margin, 16*len(s.Reveal()))
-	}
-	kept = mask(body[:min(int64(len(body)), most+int64(margin))], true, secrets)
+	margin := int64(16 * m.longest)
+	kept = m.mask(body[:min(int64(len(body)), most+margin)], true)
 	return kept[:min(int64(len(kept)), most)], true
 }
 
@@ -48,23 +82,19 @@ type trace struct {
 	wrapped bool // base64 may be broken into lines
 }
 
-func mask(text []byte, cut bool, secrets []Secret) []byte {
-	var traces []trace
-	for _, s := range secrets {
-		if value := s.Reveal(); len(value) >= Maskable {
-			traces = append(traces, tracesOf(value)...)
-		}
-	}
-	if len(traces) == 0 || len(text) == 0 {
+func (m *Masker) mask(text []byte, cut bool) []byte {
+	if len(m.traces) == 0 || len(text) == 0 {
 		return text
 	}
 	var (
-		starts = startsOf(traces)
 		out    []byte // nil until something was found
 		copied int
 	)
 	for at := 0; at < len(text); {
-		end := starts.longest(text, at, traces, cut)
+		end := m.longestAt(text, at, cut)
+		if m.left < 0 {
+			return []byte(redacted)
+		}
 		if end == 0 {
 			at++
 			continue
@@ -93,26 +123,36 @@ func startsOf(traces []trace) *starts {
 	return s
 }
 
-// longest is where the longest trace ends that begins at a place; 0 for none.
-func (s *starts) longest(text []byte, at int, traces []trace, cut bool) (end int) {
+// longestAt is where the longest trace ends that begins at a place; 0 for none.
+func (m *Masker) longestAt(text []byte, at int, cut bool) (end int) {
 	if !introduces(text[at]) {
-		for _, i := range s[text[at]] {
-			r := reading{text: text, trace: traces[i], cut: cut}
-			end = max(end, r.match(at+1, 1))
-		}
-		return end
+		return m.longestOf(m.starts[text[at]], text, at, cut, spelledAsIs)
 	}
 	var found [8]spelled
 	for _, one := range spellingsAt(text, at, found[:0]) {
-		for _, i := range s[one.means[0]] {
-			r := reading{text: text, trace: traces[i], cut: cut}
-			if r.fits(one, 0) {
-				end = max(end, r.match(at+one.width, one.size))
-			}
+		end = max(end, m.longestOf(m.starts[one.means[0]], text, at, cut, one))
+	}
+	return end
+}
+
+// longestOf compares traces of which the beginning stands at a place like this.
+func (m *Masker) longestOf(traces []int, text []byte, at int, cut bool, begins spelled) (end int) {
+	for _, i := range traces {
+		r := reading{text: text, trace: m.traces[i], cut: cut, left: &m.left}
+		if begins == spelledAsIs {
+			end = max(end, r.match(at+1, 1))
+		} else if r.fits(begins, 0) {
+			end = max(end, r.match(at+begins.width, begins.size))
+		}
+		if m.left--; m.left < 0 {
+			return 0
 		}
 	}
 	return end
 }
+
+// spelledAsIs stands for a byte that means itself.
+var spelledAsIs spelled
 
 // tracesOf lists what betrays a value. Base64 is looked for at each of the offsets
 // at which the value can stand in what was encoded, without the signs that its

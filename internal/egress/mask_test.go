@@ -118,16 +118,43 @@ func TestKeepMasksAcrossItsLimit(t *testing.T) {
 	s := NewSecret(hushed)
 	for most := int64(1); most < 60; most++ {
 		body := strings.Repeat("a", 20) + asJSONText(hushed) + strings.Repeat("b", 40)
-		kept, truncated := Keep([]byte(body), most, false, s)
+		kept, truncated := NewMasker(s).Keep([]byte(body), most, false)
 		if strings.Contains(string(kept), "Kq7") || int64(len(kept)) > most || !truncated {
 			t.Errorf("limit %d keeps %q, truncated %t", most, kept, truncated)
 		}
 	}
-	if kept, truncated := Keep([]byte("whole"), 5, false, s); string(kept) != "whole" || truncated {
+	if kept, truncated := NewMasker(s).Keep([]byte("whole"), 5, false); string(kept) != "whole" || truncated {
 		t.Errorf("%q, %t", kept, truncated)
 	}
-	if kept, truncated := Keep([]byte("ends "+hushed[:6]), 0, true, s); string(kept) != "ends [redacted]" || truncated {
+	if kept, truncated := NewMasker(s).Keep([]byte("ends "+hushed[:6]), 0, true); string(kept) != "ends [redacted]" || truncated {
 		t.Errorf("%q, %t", kept, truncated)
+	}
+}
+
+// TestMaskGivesUp: what an upstream has chosen so that comparing never ends is taken
+// out whole, and so is what comes after it.
+func TestMaskGivesUp(t *testing.T) {
+	long := strings.Repeat("a", 400<<10)
+	many := []Secret{NewSecret(hushed)}
+	for i := range 20_000 {
+		many = append(many, NewSecret(fmt.Sprintf("aaaaaaaa%07d", i)))
+	}
+	for name, m := range map[string]*Masker{"long": NewMasker(NewSecret(long + "!")), "many": NewMasker(many...)} {
+		if got, _ := m.Keep([]byte(long), 1<<20, false); string(got) != redacted {
+			t.Errorf("%s: it kept %d bytes", name, len(got))
+		}
+		if got := m.Mask([]byte("said " + hushed)); string(got) != redacted {
+			t.Errorf("%s: then %q", name, got)
+		}
+	}
+	// A document of ordinary size, of which much is redacted, is not that.
+	many = nil
+	for i := range 1000 {
+		many = append(many, NewSecret(fmt.Sprintf("%d, Rue %d", i*7919%1000, i)))
+	}
+	body := []byte(strings.Repeat(`{"id":"pay_123","amount":100,"text":"said 77"},`, (64<<10)/47))
+	if got, _ := NewMasker(many...).Keep(body, 64<<10, false); string(got) != string(body) {
+		t.Errorf("%d bytes became %d", len(body), len(got))
 	}
 }
 

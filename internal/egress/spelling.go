@@ -21,13 +21,17 @@ type reading struct {
 	text  []byte
 	trace trace
 	cut   bool // the text may have been cut off
+	left  *int // how many bytes may still be compared
 }
 
 // match is where in the text the trace ends that begins at a place, of which done
 // bytes are read already; 0 if it does not.
 func (r *reading) match(at, done int) int {
 	for done < len(r.trace.text) && at < len(r.text) && r.plain(at, done) {
-		at, done = at+1, done+1
+		at, done, *r.left = at+1, done+1, *r.left-1
+	}
+	if *r.left--; *r.left < 0 {
+		return 0
 	}
 	if done == len(r.trace.text) {
 		return at

@@ -1,0 +1,47 @@
+package attempts
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"executor/internal/egress"
+	"executor/outcome"
+	"executor/upstreams"
+)
+
+// TestAReferenceIsKeptWholeOrNotAtAll: lookups ask by it, and of one with a part taken
+// out an upstream would rightly say that there is no such thing.
+func TestAReferenceIsKeptWholeOrNotAtAll(t *testing.T) {
+	p, err := upstreams.Parse("ledger.yaml", []byte(`version: 1
+upstream: ledger
+base_url: https://ledger.example
+operations: {pay: {method: POST, path: /payments, redact: {request: [/customer], response: [/card]}, result: {reference: json.id}}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &work{profile: p, operation: p.Operations["pay"]}
+	w.Request.Body = []byte(`{"customer":{"last_name":"Schneider","postal_code":"x"}}`)
+	w.access.Secrets = []egress.Secret{egress.NewSecret("sk_live_1")}
+	for body, want := range map[string]string{
+		`{"id":"pay_1","postal_code":"y"}`:          "pay_1",
+		`{"id":"pay-Schneider-1"}`:                  "",
+		`{"id":"sk_live_1/pay_1"}`:                  "",
+		`{"card":"4111 1111","id":"pay 4111 1111"}`: "",
+		`{"id":"[redacted]"}`:                       "[redacted]", // what it says itself
+	} {
+		e := endingOf(w, 1, Observation{
+			Evidence: outcome.EvidenceResponseReceived, Status: 201, Header: http.Header{}, Body: []byte(body), BodyComplete: true,
+		})
+		if e.Reference != want || e.Answer != outcome.AnswerApplied {
+			t.Errorf("%s: reference %q, answer %s", body, e.Reference, e.Answer)
+		}
+		if left := strings.Contains(strings.Join(e.Notes, "\n"), "reference: redacted"); left != (want == "") {
+			t.Errorf("%s: notes %q", body, e.Notes)
+		}
+		if strings.Contains(body, "postal_code") && string(e.ResponseBody) != body {
+			t.Errorf("%s became %s", body, e.ResponseBody)
+		}
+	}
+}
