@@ -119,3 +119,23 @@ func TestPayloadsStaySmall(t *testing.T) {
 		}
 	}
 }
+
+// TestStandingsOfTwoURLs: what an endpoint's former URL answers late, recorded together
+// with what the new one answers, neither takes its proof away nor speaks for it.
+func TestStandingsOfTwoURLs(t *testing.T) {
+	id := uuid.New()
+	late := result{job: &job{EndpointID: id, URL: "https://old.example/", Type: "command.succeeded"}}
+	proof := result{job: &job{EndpointID: id, URL: "https://new.example/", Type: TypeChallenge}}
+	gone := late
+	gone.failure = FailureGone
+	for _, held := range [][]result{{late, proof}, {proof, late}, {gone, proof}, {proof, gone}} {
+		for _, h := range standings(held) {
+			if isNew := h.url == proof.job.URL; h.proved != isNew || h.gone && isNew {
+				t.Errorf("%s: %+v", h.url, h)
+			}
+		}
+		if n := len(standings(held)); n != 2 {
+			t.Errorf("%d receivers, want 2", n)
+		}
+	}
+}

@@ -71,17 +71,25 @@ func (s *Store) judge(ctx context.Context, tx pgx.Tx, held []result) error {
 	return s.noteTurned(ctx, tx, changed, off)
 }
 
-// standings sums results up by endpoint, in the order of ids. One success among
-// them means that it does not fail.
+// receiver is an endpoint at the URL that it was tried at.
+type receiver struct {
+	endpoint uuid.UUID
+	url      string
+}
+
+// standings sums results up by receiver, in the order of ids. One success among
+// them means that it does not fail. What an endpoint's former URL answers late says
+// nothing of the one that it has now.
 func standings(held []result) []standing {
-	byID := make(map[uuid.UUID]standing)
+	byID := make(map[receiver]standing)
 	for _, r := range held {
 		if r.failure.ours() {
 			continue
 		}
-		h, known := byID[r.job.EndpointID]
+		who := receiver{r.job.EndpointID, r.job.URL}
+		h, known := byID[who]
 		if !known {
-			h = standing{endpoint: r.job.EndpointID, url: r.job.URL, failed: true}
+			h = standing{endpoint: who.endpoint, url: who.url, failed: true}
 		}
 		if r.failure == FailureNone {
 			h.failed = false
@@ -93,7 +101,7 @@ func standings(held []result) []standing {
 		h.gone = h.gone || r.failure == FailureGone
 		h.pause = max(h.pause, min(r.retryAfter, longestPause))
 		h.again = h.failed && (h.again || r.step > 1)
-		byID[h.endpoint] = h
+		byID[who] = h
 	}
 	list := make([]standing, 0, len(byID))
 	for _, h := range byID {
