@@ -80,6 +80,15 @@ func TestBatchLimits(t *testing.T) {
 	if r := send(batch(2, `,"body":"`+strings.Repeat("x", 1<<10)+`"`)).want(200); bytes.Count(r.body, []byte(`"status":413,"problem"`)) != 2 {
 		t.Errorf("%.300s", r.body)
 	}
+	half := strings.Repeat("x", 700)
+	for _, more := range []string{
+		`,"parts":[{"name":"a","value":"` + half + `"},{"name":"b","value":"` + half + `"}]`,
+		`,"query":{"a":"` + half + `","b":"` + half + `"}`,
+	} {
+		if r := send(batch(1, more)).want(200); bytes.Count(r.body, []byte(`"status":413,"problem"`)) != 1 {
+			t.Errorf("%.20s: %.300s", more, r.body)
+		}
+	}
 	send(batch(40_000, "")).want(413)
 }
 

@@ -33,8 +33,9 @@ func decodeSubmission(src []byte) (commands.Submission, error) {
 
 // batchItem is one item of a batch: a submission, or what is wrong with it.
 type batchItem struct {
-	sub commands.Submission
-	err error
+	sub   commands.Submission
+	bytes int // of its JSON
+	err   error
 }
 
 // decodeBatch reads the body of a batch. What is wrong with one item is that
@@ -81,12 +82,13 @@ func decodeBatch(src []byte) ([]batchItem, error) {
 func decodeItem(r *jsonReader) (batchItem, error) {
 	d := submissionReader{r: r, fields: &complaints{}, withKey: true}
 	var err error
-	if r.kind() == '{' {
+	kind, start := r.kind(), r.pos
+	if kind == '{' {
 		err = d.read()
 	} else {
 		err = d.fields.here(r, "type", "A command is an object.")
 	}
-	return batchItem{sub: d.sub, err: d.fields.err()}, err
+	return batchItem{sub: d.sub, bytes: r.pos - start, err: d.fields.err()}, err
 }
 
 // submissionReader reads one submission. A member that is null counts as left

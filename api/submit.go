@@ -89,7 +89,7 @@ func (s *Server) SubmitBatch(w http.ResponseWriter, r *http.Request) error {
 		index []int // of the items that are submitted
 	)
 	for i, item := range items {
-		if int64(len(item.sub.Body)) > s.submitBytes {
+		if int64(item.bytes) > s.submitBytes {
 			items[i].err = tooLarge(s.submitBytes)
 		}
 		if items[i].err == nil {
