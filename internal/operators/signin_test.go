@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/alexedwards/argon2id"
+	"github.com/jackc/pgx/v5"
 )
 
 // hashed tells how many passwords are hashed by do.
@@ -216,6 +217,44 @@ func TestFailuresAreForgotten(t *testing.T) {
 	var left int
 	if err := r.pool.QueryRow(r.ctx, `SELECT count(*) FROM sign_in_failures`).Scan(&left); err != nil || left != 2 {
 		t.Errorf("%d rows are left, %v; want those of the name and the address", left, err)
+	}
+}
+
+// TestACountThatRunsAgain, after a deadlock, counts nothing twice: a success takes back
+// one failure of its address, not those of others.
+func TestACountThatRunsAgain(t *testing.T) {
+	r := newRig(t)
+	name, address := hashOfName("ann"), hashOf("address", "192.0.2.1")
+	r.exec(`INSERT INTO sign_in_failures (subject, failures, blocked_until, at) VALUES ($1, 0, now(), now()), ($2, 0, now(), now())`, name, address)
+	tx := must[pgx.Tx](t)(r.pool.Begin(r.ctx))
+	hold := func(subject []byte) error {
+		_, err := tx.Exec(r.ctx, `UPDATE sign_in_failures SET at = at WHERE subject = $1`, subject)
+		return err
+	}
+	if err := hold(name); err != nil {
+		t.Fatal(err)
+	}
+	counted := make(chan []tally, 1)
+	go func() {
+		tallies, err := r.count(r.ctx, "ann", "192.0.2.1")
+		if err != nil {
+			t.Error(err)
+		}
+		counted <- tallies
+	}()
+	for waiting := false; !waiting; { // it has the address and waits for the name
+		if err := r.pool.QueryRow(r.ctx, `
+			SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')`).Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if hold(address) == nil { // a deadlock, whose victim is who waited first
+		_ = tx.Commit(r.ctx)
+	} else {
+		_ = tx.Rollback(r.ctx)
+	}
+	if tallies := <-counted; len(tallies) != 2 {
+		t.Errorf("%d tallies, want the address and the name", len(tallies))
 	}
 }
 

@@ -76,6 +76,7 @@ type tally struct {
 func (s *Store) count(ctx context.Context, name, address string) ([]tally, error) {
 	var tallies []tally
 	err := s.commit(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		tallies = nil // it may run again
 		for _, subject := range subjectsOf(name, address) {
 			failures, err := countOne(ctx, tx, subject)
 			if err != nil {
