@@ -33,6 +33,7 @@ type door struct {
 	doors *doors
 	once  sync.Once
 	place *list.Element // among the idle ones; nil for none
+	gone  bool          // it was closed: there is nothing to give way
 }
 
 // Accept returns the next connection once there is room for it.
@@ -73,7 +74,7 @@ func (d *doors) state(c net.Conn, state http.ConnState) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.forget(one)
-	if state == http.StateIdle {
+	if state == http.StateIdle && !one.gone {
 		one.place = d.idle.PushBack(one)
 		d.left.Signal() // there may be somebody whom it can give way to
 	}
@@ -92,6 +93,7 @@ func (c *door) Close() error {
 		c.doors.mu.Lock()
 		defer c.doors.mu.Unlock()
 		c.doors.forget(c)
+		c.gone = true
 		c.doors.open--
 		c.doors.left.Signal()
 	})

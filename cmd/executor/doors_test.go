@@ -100,6 +100,52 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 	}
 }
 
+// TestAClosedConnectionGivesNoWay: one that was closed while its last answer was on
+// its way is not idle afterwards; whoever waits gets the door of one that is.
+func TestAClosedConnectionGivesNoWay(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newDoors(l, 2)
+	defer d.Close()
+	enter := func() net.Conn {
+		t.Helper()
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		in, err := d.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return in
+	}
+	closed := enter()
+	_ = closed.Close()
+	d.state(closed, http.StateIdle)
+	d.state(enter(), http.StateIdle)
+	busy := enter()
+	d.state(busy, http.StateActive)
+	entered := make(chan struct{})
+	waiting, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiting.Close()
+	go func() {
+		if _, err := d.Accept(); err == nil {
+			close(entered)
+		}
+	}()
+	select {
+	case <-entered:
+	case <-time.After(patience):
+		t.Fatal("nobody gives way")
+	}
+}
+
 // TestBusyConnectionsAreWaitedFor: a connection above the bound is served when one
 // ends, and a stop does not hang on it.
 func TestBusyConnectionsAreWaitedFor(t *testing.T) {
