@@ -78,6 +78,8 @@ type Engine struct {
 	quit  chan struct{}      // closed when the process gives up on unknown writes
 	nudge chan struct{}      // an upstream without a lane was met
 
+	refreshing sync.Mutex // one refresh at a time
+
 	mu    sync.RWMutex
 	lanes map[int64]*lane
 	first map[int64]int // first attempts sent since the last credit
@@ -276,6 +278,8 @@ func (e *Engine) listen(l *lane, permits int, barred bool) error {
 // refresh reads what may have changed: new profiles, pauses, throttles, the
 // freeze, and how many processes share the limits.
 func (e *Engine) refresh(ctx context.Context) error {
+	e.refreshing.Lock()
+	defer e.refreshing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, readBound)
 	defer cancel()
 	list, err := e.upstreams.All(ctx)

@@ -41,7 +41,7 @@ type ran struct {
 type lane struct {
 	upstreamID int64
 	start      func(*lane, *item) // runs an item in a goroutine of its own
-	listening  bool               // the queue's jobs come here; of the refreshing loop alone
+	listening  bool               // the queue's jobs come here; of a refresh alone
 
 	mu      sync.Mutex
 	items   map[uuid.UUID]*item

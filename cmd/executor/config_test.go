@@ -35,7 +35,7 @@ func TestValidate(t *testing.T) {
 		want   []string // each must be in the complaint
 	}{
 		"no database":        {func(c *Config) { c.DatabaseURL = "" }, []string{"EXECUTOR_DATABASE_URL is not set"}},
-		"bad database":       {func(c *Config) { c.DatabaseURL = "postgres://app:hunter2@db:port/x" }, []string{"EXECUTOR_DATABASE_URL cannot be read"}},
+		"bad database":       {func(c *Config) { c.DatabaseURL = "postgres://app:hunter2@db:port/x" }, []string{"EXECUTOR_DATABASE_URL: the database URL cannot be read"}},
 		"no deployment":      {func(c *Config) { c.DeploymentID = "" }, []string{"EXECUTOR_DEPLOYMENT_ID is not set"}},
 		"bad deployment":     {func(c *Config) { c.DeploymentID = "a b" }, []string{"EXECUTOR_DEPLOYMENT_ID", `"a b"`}},
 		"no role":            {func(c *Config) { c.Roles = nil }, []string{"EXECUTOR_ROLES is empty"}},

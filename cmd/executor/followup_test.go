@@ -21,6 +21,7 @@ func TestFollowingUp(t *testing.T) {
 	d := newDeployment(t)
 	d.env["EXECUTOR_ENCRYPTION_KEY"] = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 	d.env["EXECUTOR_WEBHOOK_ALLOW"] = "127.0.0.0/8"
+	d.env["EXECUTOR_WEBHOOK_CHALLENGE"] = "all"
 	d.serve()
 	d.apply()
 	for _, one := range []struct {

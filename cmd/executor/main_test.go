@@ -5,9 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -32,8 +35,16 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = f.Value.Set(strconv.Itoa(max(parallel, runtime.GOMAXPROCS(0))))
+	}
 	os.Exit(m.Run())
 }
+
+// parallel is how many tests run at once: they mostly wait for the trouble they
+// make to take its time.
+const parallel = 4
 
 // patience bounds every wait for something that must happen. It is generous: a
 // test fails for what happened, not for how long it took.
