@@ -11,6 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"executor/commands"
+	"executor/internal/egress"
 )
 
 // errDraining: the process takes up nothing more; another one may.
@@ -24,8 +25,9 @@ type item struct {
 	due       time.Time
 	priority  int
 	prepared  *commands.Prepared
-	reread    bool // what was prepared is old: the row may say otherwise, or be gone
-	refreshed bool // its token was dropped here after a 401
+	reread    bool            // what was prepared is old: the row may say otherwise, or be gone
+	refreshed bool            // its token was dropped here after a 401
+	secrets   []egress.Secret // in use: errors that reach the log may hold them
 	running   bool
 	waiters   []chan<- ran
 }

@@ -44,12 +44,15 @@ func (e *Engine) run(l *lane, it *item) {
 func (e *Engine) guarded(ctx context.Context, it *item, f *flight) (r ran, next *item) {
 	defer func() {
 		if p := recover(); p != nil {
-			e.log.Error("attempt panicked", "command_id", it.id, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			e.log.Error("attempt panicked", "command_id", it.id, "panic", it.hush(fmt.Sprint(p)), "stack", string(debug.Stack()))
 			r, next = e.afterPanic(ctx, f), nil
 		}
 	}()
 	return e.attempt(ctx, it, f)
 }
+
+// hush takes the credential in use out of what is said of an item's faults.
+func (it *item) hush(text string) string { return string(egress.Mask([]byte(text), it.secrets...)) }
 
 // flight is an attempt under way in this process.
 type flight struct {
@@ -86,7 +89,9 @@ func (e *Engine) attempt(ctx context.Context, it *item, f *flight) (ran, *item) 
 	case err != nil:
 		return e.trouble(it, err)
 	}
-	if err := e.dress(ctx, w); err != nil {
+	err = e.dress(ctx, w)
+	it.secrets = w.access.Secrets
+	if err != nil {
 		return e.unready(ctx, it, w, err)
 	}
 	if w.unfit != nil {
@@ -195,7 +200,7 @@ func (e *Engine) notBegun(ctx context.Context, it *item, w *work, err error) (ra
 		return e.later(it, refusal.Again)
 	}
 	if errors.Is(err, groupcommit.ErrUnknown) {
-		e.log.Warn("attempt's begin is unconfirmed; nothing is sent under it", "command_id", w.ID, "error", err)
+		e.log.Warn("attempt's begin is unconfirmed; nothing is sent under it", "command_id", w.ID, "error", it.hush(err.Error()))
 		return e.unconfirmed(ctx, it, w)
 	}
 	return e.trouble(it, err)
@@ -225,7 +230,7 @@ func (e *Engine) later(it *item, wait time.Duration) (ran, *item) {
 // trouble is a fault of our own side, the database away for instance: nothing
 // was sent and nothing is known to have changed.
 func (e *Engine) trouble(it *item, err error) (ran, *item) {
-	e.log.Error("attempt could not be prepared", "command_id", it.id, "error", err)
+	e.log.Error("attempt could not be prepared", "command_id", it.id, "error", it.hush(err.Error()))
 	_, next := e.later(it, recheck)
 	return ran{err: err}, next
 }
