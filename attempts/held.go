@@ -11,8 +11,12 @@ import (
 )
 
 const (
-	// heldBytes bounds the bodies of one-shot commands in one process.
+	// heldBytes bounds the bodies of one-shot commands in one process, and heldShare
+	// those of one tenant, so that it does not keep all the others out.
 	heldBytes = 64 << 20
+	heldShare = heldBytes / 2
+	// heldEach is what a body counts besides its bytes: also many short ones take room.
+	heldEach = 1 << 10
 	// unknownFor is how long a body is kept of whose acceptance nobody knows: longer
 	// than any commit may take.
 	unknownFor = 2 * time.Minute
@@ -22,25 +26,34 @@ const (
 type held struct {
 	mu     sync.Mutex
 	bodies map[uuid.UUID]*heldBody
-	bytes  int64
+	total  int64
+	shares map[string]int64 // of the total, by tenant
 }
 
 type heldBody struct {
-	bytes []byte
-	until time.Time // it is kept at least until then, whatever the database says
+	tenant string
+	bytes  []byte
+	until  time.Time // it is kept at least until then, whatever the database says
 }
 
-func (h *held) add(id uuid.UUID, body []byte) bool {
+func (b *heldBody) size() int64 { return int64(len(b.bytes)) + heldEach }
+
+// add keeps a copy: the bytes given may be a few out of a large request, all of which
+// they would keep in memory.
+func (h *held) add(id uuid.UUID, tenant string, body []byte) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.bytes+int64(len(body)) > heldBytes {
+	b := &heldBody{tenant: tenant, bytes: body, until: time.Now().Add(unknownFor)}
+	if h.total+b.size() > heldBytes || h.shares[tenant]+b.size() > heldShare {
 		return false
 	}
 	if h.bodies == nil {
-		h.bodies = make(map[uuid.UUID]*heldBody)
+		h.bodies, h.shares = make(map[uuid.UUID]*heldBody), make(map[string]int64)
 	}
-	h.bodies[id] = &heldBody{bytes: body, until: time.Now().Add(unknownFor)}
-	h.bytes += int64(len(body))
+	b.bytes = append(make([]byte, 0, len(body)), body...)
+	h.bodies[id] = b
+	h.total += b.size()
+	h.shares[tenant] += b.size()
 	return true
 }
 
@@ -56,9 +69,14 @@ func (h *held) known(id uuid.UUID) {
 func (h *held) drop(id uuid.UUID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if b := h.bodies[id]; b != nil {
-		h.bytes -= int64(len(b.bytes))
-		delete(h.bodies, id)
+	b := h.bodies[id]
+	if b == nil {
+		return
+	}
+	delete(h.bodies, id)
+	h.total -= b.size()
+	if h.shares[b.tenant] -= b.size(); h.shares[b.tenant] == 0 {
+		delete(h.shares, b.tenant)
 	}
 }
 
@@ -88,9 +106,9 @@ func (h *held) settledBefore(t time.Time) []uuid.UUID {
 // Hold, Keep and Settle are the Starter's part for one-shot commands.
 
 // Hold keeps a body, if this process may send and has room for it.
-func (e *Engine) Hold(id uuid.UUID, body []byte) (int64, bool) {
+func (e *Engine) Hold(id uuid.UUID, tenant string, body []byte) (int64, bool) {
 	epoch, _, leased := e.lease.Held()
-	if !leased || e.store.draining() || !e.held.add(id, body) {
+	if !leased || e.store.draining() || !e.held.add(id, tenant, body) {
 		return 0, false
 	}
 	return epoch, true

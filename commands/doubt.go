@@ -133,17 +133,21 @@ func (s *Store) CountAsSent(ctx context.Context, until time.Time) (n int, err er
 		if err != nil {
 			return err
 		}
-		for _, c := range list {
+		ends := make([]time.Time, len(list))
+		for i, c := range list {
 			terms, err := s.Terms(ctx, c)
 			if err != nil {
 				return err
 			}
-			if err := recordLost(ctx, tx, c, c.Attempts+1, doubt.LatestEnd(terms, c)); err != nil {
+			ends[i] = doubt.LatestEnd(terms, c)
+			if err := recordLost(ctx, tx, c, c.Attempts+1, ends[i]); err != nil {
 				return err
 			}
 		}
-		_, err = tx.Exec(ctx, `UPDATE commands SET attempts = attempts + 1, version = version + 1 WHERE id = ANY($1)`,
-			postgres.Column(list, func(c Locked) uuid.UUID { return c.ID }))
+		_, err = tx.Exec(ctx, `
+			UPDATE commands c SET attempts = attempts + 1, version = version + 1, blocked_until = greatest(blocked_until, latest)
+			FROM unnest($1::uuid[], $2::timestamptz[]) AS lost(id, latest) WHERE c.id = lost.id`,
+			postgres.Column(list, func(c Locked) uuid.UUID { return c.ID }), ends)
 		if err != nil {
 			return fmt.Errorf("count lost attempts of unresolved commands: %w", err)
 		}

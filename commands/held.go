@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"executor/internal/groupcommit"
 	"executor/outcome"
 	"executor/upstreams"
 )
@@ -39,7 +40,7 @@ func (s *Store) hold(e *entry) error {
 	if s.starter == nil {
 		return ErrCannotHold
 	}
-	epoch, ok := s.starter.Hold(e.id, e.request.Body)
+	epoch, ok := s.starter.Hold(e.id, e.sub.Tenant, e.request.Body)
 	if !ok {
 		return ErrCannotHold
 	}
@@ -48,13 +49,11 @@ func (s *Store) hold(e *entry) error {
 }
 
 // settleHeld tells the engine what became of the submission. If that is unknown it
-// keeps the body and finds out by itself.
+// keeps the body and finds out by itself. Any other error says that nothing was
+// accepted: while the database is away the bodies of those who ask again and again
+// take up no room.
 func (s *Store) settleHeld(e *entry, accepted bool, err error) {
-	if e.held == nil {
-		return
-	}
-	var mismatch *KeyMismatch
-	if err == nil || errors.As(err, &mismatch) {
+	if e.held != nil && !errors.Is(err, groupcommit.ErrUnknown) {
 		s.starter.Settle(e.id, accepted)
 	}
 }

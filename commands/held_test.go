@@ -108,6 +108,24 @@ func TestOneShotRepeated(t *testing.T) {
 	}
 }
 
+// TestRefusedBodyIsLetGo: what the database refused for certain takes up no room.
+func TestRefusedBodyIsLetGo(t *testing.T) {
+	r, s := newHolder(t, 0)
+	poison := oneShot("k")
+	poison.Metadata = map[string]string{"a": "\x00"}
+	if _, err := r.store.Submit(t.Context(), poison); !errors.Is(err, commands.ErrUnavailable) {
+		t.Errorf("refused by the database: %v", err)
+	}
+	for id := range s.held {
+		if accepted, told := s.settled[id]; !told || accepted {
+			t.Error("the body is kept")
+		}
+	}
+	if len(s.held) != 1 {
+		t.Errorf("%d bodies were given out", len(s.held))
+	}
+}
+
 // TestOneShotRefused: without a key for its hash, or a process that can hold it, none
 // is taken; the latter may be mended by asking again.
 func TestOneShotRefused(t *testing.T) {

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -59,9 +60,11 @@ func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, stopped 
 			reason = outcome.ReasonCancelRequested
 		}
 		past, attempts := history[c.ID], c.Attempts
+		var blocked *time.Time // until then the attempt whose record is lost may be under way
 		if doubt.Covers(c) {
 			attempts++
 			latest := doubt.LatestEnd(terms, c)
+			blocked = &latest
 			past = append(past, possiblyLost(c, attempts, latest))
 			if err := recordLost(ctx, tx, c, attempts, latest); err != nil {
 				return nil, err
@@ -70,7 +73,7 @@ func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, stopped 
 		out := outcome.Close(outcome.Facts{
 			Operation: terms.Contract, CancelRequested: c.CancelRequestedAt != nil, Attempts: attemptsOf(past),
 		})
-		moves[i] = Move{Command: c, To: out.State, Attempts: attempts, Actor: actor, Outcome: FinalOf(out, reason, by, past)}
+		moves[i] = Move{Command: c, To: out.State, Attempts: attempts, Actor: actor, BlockedUntil: blocked, Outcome: FinalOf(out, reason, by, past)}
 	}
 	return s.Move(ctx, tx, moves)
 }

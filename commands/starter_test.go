@@ -46,7 +46,7 @@ func (s *starter) Unclaim(int64) {
 	s.room++
 }
 
-func (s *starter) Hold(id uuid.UUID, body []byte) (int64, bool) {
+func (s *starter) Hold(id uuid.UUID, _ string, body []byte) (int64, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.full {

@@ -97,9 +97,9 @@ type Starter interface {
 	// Unclaim gives the room back: the submission was refused or is unknown.
 	Unclaim(upstreamID int64)
 	// Hold keeps the body of a one-shot command, before its row is written. ok is
-	// false where the process does not send or has no room. The epoch is that of the
+	// false where the process does not send or has no room for more of the tenant's. The epoch is that of the
 	// lease under which the process alone may start the command.
-	Hold(id uuid.UUID, body []byte) (epoch int64, ok bool)
+	Hold(id uuid.UUID, tenant string, body []byte) (epoch int64, ok bool)
 	// Keep starts what is held and was not claimed, when it is due.
 	Keep(c Prepared)
 	// Settle says what became of what is held: it was accepted, or it was not. What

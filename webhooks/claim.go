@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"executor/internal/groupcommit"
 )
 
 // job is a claimed delivery with what is needed to send it.
@@ -104,7 +106,8 @@ type claims struct {
 }
 
 // claim takes due deliveries. One whose answer is lost is due again when the
-// claim ends.
+// claim ends. Nobody is told of what may be lost yet: the claim's own COMMIT waits for
+// the synchronous standby, and behind it is whatever it claims.
 func (s *Store) claim(ctx context.Context, c claims) ([]*job, error) {
 	id, expires := uuid.New(), time.Now().Add(c.lasts)
 	lanes := slices.Collect(maps.Keys(c.busy))
@@ -112,13 +115,17 @@ func (s *Store) claim(ctx context.Context, c claims) ([]*job, error) {
 	for i, lane := range lanes {
 		counts[i] = int32(c.busy[lane])
 	}
-	rows, err := s.pool.Query(ctx, claimSQL, c.deployment, c.troubled, c.places, lanes, counts, c.limit, id, c.lasts, orderedLook, longestBehind)
-	if err != nil {
-		return nil, fmt.Errorf("claim webhook deliveries: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*job, error) {
-		j := &job{claim: id, expires: expires}
-		return j, row.Scan(&j.ID, &j.EventID, &j.EndpointID, &j.Tenant, &j.Type, &j.URL, &j.Payload, &j.Step)
+	var list []*job
+	err := groupcommit.Commit(ctx, s.pool, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, claimSQL, c.deployment, c.troubled, c.places, lanes, counts, c.limit, id, c.lasts, orderedLook, longestBehind)
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (*job, error) {
+			j := &job{claim: id, expires: expires}
+			return j, row.Scan(&j.ID, &j.EventID, &j.EndpointID, &j.Tenant, &j.Type, &j.URL, &j.Payload, &j.Step)
+		})
+		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("claim webhook deliveries: %w", err)
