@@ -34,7 +34,7 @@ var acrossTenants = map[string][]string{
 		"commands: Store.healBetween", "commands: Store.queue", "commands: Store.waiting", "reconcile: Store.claimDue", "reconcile: Store.claimReports",
 		"reconcile: Store.dueNotices", "reconcile: Store.expire", "reconcile: Store.postpone", "reconcile: Store.postponeReport",
 		"reconcile: Store.release", "reconcile: Store.releaseReport", "reconcile: Store.renew", "reconcile: Store.subject", "reconcile: holdReport",
-		"reconcile: stillWaits", "webhooks: Store.dropOrphans", "webhooks: Store.forgetAllowances", "webhooks: disable", "webhooks: Store.judge", "webhooks: Store.signers",
+		"reconcile: stillWaits", "webhooks: Store.askUnasked", "webhooks: Store.dropOrphans", "webhooks: Store.forgetAllowances", "webhooks: disable", "webhooks: Store.judge", "webhooks: Store.signers",
 		"webhooks: Store.Sealed", "webhooks: Store.older", "webhooks: Store.reseal",
 		"webhooks: Store.tendSecrets", "webhooks: claimSQL", "webhooks: dropSQL",
 	},

@@ -87,8 +87,12 @@ func (s *Server) disableWebhook(v *visit, id uuid.UUID, version int, by webhooks
 }
 
 func (s *Server) enableWebhook(v *visit, id uuid.UUID, version int, by webhooks.By) (string, error) {
-	_, err := s.hooks.Update(v.r.Context(), by, id, version, webhooks.Changes{Disabled: new(false)})
-	v.tellIf(err, "Enabled. What waited is being sent now.")
+	e, err := s.hooks.Update(v.r.Context(), by, id, version, webhooks.Changes{Disabled: new(false)})
+	text := "Enabled. What waited is being sent now."
+	if e.VerifiedAt == nil {
+		text = "Enabled. What waited is sent once its receiver has answered our challenge."
+	}
+	v.tellIf(err, text)
 	return "/webhooks/" + id.String(), err
 }
 

@@ -225,6 +225,30 @@ func TestALateAnswerOfTheOldURL(t *testing.T) {
 	}
 }
 
+// TestOlderProcessesLeaveNobodyUnasked: one of a version without challenges makes
+// endpoints without asking, and takes any 2xx for an answer.
+func TestOlderProcessesLeaveNobodyUnasked(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		ask  webhooks.Ask
+		left string // of the challenge
+		want webhooks.VerifiedBy
+	}{
+		"made without a challenge": {webhooks.AskAll, `DELETE FROM webhook_deliveries`, webhooks.VerifiedByChallenge},
+		"taken for delivered":      {webhooks.AskAll, `UPDATE webhook_deliveries SET state = 'delivered', ended_at = now()`, webhooks.VerifiedByChallenge},
+		"nobody is asked":          {webhooks.AskNobody, `DELETE FROM webhook_deliveries`, webhooks.VerifiedBySetting},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, func(c *webhooks.Config) { c.Ask = tt.ask })
+			e, _ := r.endpoint(t, newReceiver(t, echo).URL)
+			r.exec(t, tt.left)
+			r.exec(t, `UPDATE webhook_endpoints SET verified_at = NULL, verified_by = ''`)
+			r.engine(t)
+			await(t, "it is verified", func() bool { return r.get(t, e.ID).VerifiedBy == tt.want })
+		})
+	}
+}
+
 // TestAPersonConfirms a receiver that cannot answer; it takes a reason.
 func TestAPersonConfirms(t *testing.T) {
 	t.Parallel()
