@@ -3,8 +3,12 @@ package upstreams
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"mime"
+	"mime/multipart"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -26,10 +30,14 @@ func (o *Operation) Confidential(request Request, header http.Header, body []byt
 		out.add(header.Values(name)...)
 	}
 	if len(o.Redaction.Request) > 0 {
-		if o.Body == BodyForm {
-			out.fields(string(request.Body), pathsOf(o.Redaction.Request))
-		} else {
-			out.members(request.Body, pathsOf(o.Redaction.Request))
+		paths := pathsOf(o.Redaction.Request)
+		switch o.Body {
+		case BodyForm:
+			out.fields(string(request.Body), paths)
+		case BodyMultipart:
+			out.parts(request, paths)
+		default:
+			out.members(request.Body, paths)
 		}
 	}
 	if len(o.Redaction.Response) > 0 {
@@ -110,5 +118,39 @@ func (c *confidential) fields(form string, paths [][]string) {
 		if plain, err := url.QueryUnescape(value); err == nil {
 			c.add(plain)
 		}
+	}
+}
+
+// parts adds the parts that are named by a path of one step, and what stands at longer
+// ones in those that are documents. What files hold is not looked at.
+func (c *confidential) parts(request Request, paths [][]string) {
+	var boundary string
+	for _, h := range request.Headers {
+		if canonicalHeader(h.Name) == "Content-Type" {
+			_, parameters, _ := mime.ParseMediaType(h.Value)
+			boundary = parameters["boundary"]
+		}
+	}
+	if boundary == "" {
+		return
+	}
+	reader := multipart.NewReader(bytes.NewReader(request.Body), boundary)
+	for {
+		part, err := reader.NextRawPart()
+		if err != nil {
+			return
+		}
+		within := below(paths, part.FormName())
+		if len(within) == 0 {
+			continue
+		}
+		body, err := io.ReadAll(part)
+		if err != nil {
+			return
+		}
+		if slices.ContainsFunc(within, func(path []string) bool { return len(path) == 0 }) {
+			c.add(string(body))
+		}
+		c.members(body, within)
 	}
 }

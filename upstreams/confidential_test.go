@@ -19,3 +19,27 @@ func TestConfidentialIsWhatIsRedacted(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestConfidentialIsInPartsAndFieldsToo: a step names the part or field.
+func TestConfidentialIsInPartsAndFieldsToo(t *testing.T) {
+	const parts = "--b\r\nContent-Disposition: form-data; name=\"pan\"\r\n\r\n4111 1111\r\n" +
+		"--b\r\nContent-Disposition: form-data; name=\"doc\"\r\nContent-Type: application/json\r\n\r\n{\"pin\":\"pin-12345\",\"x\":\"elsewhere\"}\r\n" +
+		"--b\r\nContent-Disposition: form-data; name=\"other\"\r\n\r\nin the open\r\n--b--\r\n"
+	for kind, request := range map[string]Request{
+		"multipart": {Headers: []Header{{"Content-Type", "multipart/form-data; boundary=b"}}, Body: []byte(parts)},
+		"form":      {Body: []byte("pan=4111+1111&other=in+the+open")},
+	} {
+		o := operation(t, "body: "+kind+"\nredact: {request: [/pan, /doc/pin]}")
+		var got []string
+		for _, s := range o.Confidential(request, nil, nil) {
+			got = append(got, s.Reveal())
+		}
+		want := []string{"4111 1111", "pin-12345"}
+		if kind == "form" {
+			want = want[:1]
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", kind, got, want)
+		}
+	}
+}

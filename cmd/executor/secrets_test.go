@@ -126,6 +126,7 @@ func TestSecretsSwappedBetweenRowsDoNotOpen(t *testing.T) {
 // Where a key is lost, what was under it can be given up, on record.
 func TestSecretsForget(t *testing.T) {
 	pool, env := sealedDatabase(t, encryptionKey(), 4)
+	statement(t, pool, `UPDATE webhook_secrets SET sealed = '\x00' WHERE id = (SELECT min(id::text)::uuid FROM webhook_secrets)`)
 	env["EXECUTOR_ENCRYPTION_KEY"] = encryptionKey()
 	execute(t, env, "secrets", "forget").must(t, exitUsage)
 	r := execute(t, env, "secrets", "rotate").must(t, exitFailure)

@@ -91,6 +91,10 @@ func (m *Masker) mask(text []byte, cut bool) []byte {
 		copied int
 	)
 	for at := 0; at < len(text); {
+		if len(m.starts[text[at]]) == 0 && !introduces(text[at]) { // nearly always
+			at++
+			continue
+		}
 		end := m.longestAt(text, at, cut)
 		if m.left < 0 {
 			return []byte(redacted)
