@@ -3,16 +3,51 @@ package attempts
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"executor/internal/bodyfiles"
 )
 
-// assembledBytes bounds what the bodies made of files may take in one process while
-// they are sent.
-const assembledBytes = 256 << 20
+const (
+	// assembledBytes bounds what the bodies made of files may take in one process while
+	// they are sent, and assembledShare those to one upstream: one that is slow, or
+	// silent, leaves room for the others'. Each is more than the largest body.
+	assembledBytes = 256 << 20
+	assembledShare = 160 << 20
+)
 
 // errRoom: other bodies made of files are under way; this one waits for its turn.
 var errRoom = errors.New("no room for a body made of files at the moment")
+
+// room counts what bodies take in memory, by the upstream that they go to.
+type room struct {
+	mu     sync.Mutex
+	total  int64
+	shares map[int64]int64
+}
+
+func (r *room) take(upstream, size int64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.total+size > assembledBytes || r.shares[upstream]+size > assembledShare {
+		return false
+	}
+	if r.shares == nil {
+		r.shares = make(map[int64]int64)
+	}
+	r.total += size
+	r.shares[upstream] += size
+	return true
+}
+
+func (r *room) give(upstream, size int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.total -= size
+	if r.shares[upstream] -= size; r.shares[upstream] == 0 {
+		delete(r.shares, upstream)
+	}
+}
 
 // assemble puts the files of a body into their places, in memory, so that what is
 // sent are the bytes that were compared. release gives the room back. A
@@ -26,11 +61,10 @@ func (e *Engine) assemble(w *work) (release func(), err error) {
 	for _, f := range files {
 		size += f.Size
 	}
-	if e.assembled.Add(size) > assembledBytes && size < assembledBytes {
-		e.assembled.Add(-size)
+	if !e.assembled.take(w.UpstreamID, size) {
 		return func() {}, errRoom
 	}
-	release = func() { e.assembled.Add(-size) }
+	release = func() { e.assembled.give(w.UpstreamID, size) }
 	body, err := joined(w.Request.Body, files, func(f bodyfiles.File) ([]byte, error) { return e.files.Read(w.Tenant, f) }, size)
 	if err != nil {
 		release()

@@ -110,6 +110,8 @@ func (s *Store) mayBegin(ctx context.Context, sc *scene, start Start) (verdict, 
 		return refuse("its row is held elsewhere", busyWait), nil
 	case c.State != outcome.StatePending:
 		return refuse("not pending", 0), nil
+	case c.Attempts != start.After:
+		return refuse("attempts were counted since it was read", busyWait), nil
 	case sc.leaseEnds.IsZero():
 		return refuse("the lease is not held", time.Second), nil
 	case c.NextAttemptAt.After(c.Now):

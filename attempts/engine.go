@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -71,7 +70,7 @@ type Engine struct {
 	held       held
 	files      *bodyfiles.Root
 	hop        string
-	assembled  atomic.Int64 // bytes of bodies made of files that are under way
+	assembled  room // of bodies made of files that are under way
 
 	loops sync.WaitGroup
 	stop  context.CancelFunc // ends the loops

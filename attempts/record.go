@@ -13,6 +13,7 @@ import (
 // the first byte leaves.
 type Start struct {
 	CommandID     uuid.UUID
+	After         int    // attempts on record when the command was read: what is sent was made for the next one
 	Request       string // json: method, url and headers as sent, redacted
 	BytesTotal    int64
 	BodySHA256    []byte

@@ -120,7 +120,7 @@ func (e *Engine) dress(ctx context.Context, w *work) error {
 		return fmt.Errorf("encode request of command %s: %w", w.ID, err)
 	}
 	w.start = Start{
-		CommandID: w.ID, Request: string(record), BodySHA256: w.digest(), RefreshedAuth: w.refreshed, Total: w.target.Timeouts.Total,
+		CommandID: w.ID, After: w.attempts, Request: string(record), BodySHA256: w.digest(), RefreshedAuth: w.refreshed, Total: w.target.Timeouts.Total,
 	}
 	if head, err := Encode(w.request, w.target); err == nil {
 		w.start.BytesTotal = int64(len(head) + len(w.Request.Body))
