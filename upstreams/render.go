@@ -89,8 +89,14 @@ type rendering struct {
 	problems  []FieldError
 }
 
+// maxInputProblems bounds what is said of a hopeless submission: each name in it may
+// be one too many, and what is said of it much longer than it is.
+const maxInputProblems = 100
+
 func (r *rendering) fail(pointer, code, detail string) {
-	r.problems = append(r.problems, FieldError{pointer, code, detail})
+	if len(r.problems) < maxInputProblems {
+		r.problems = append(r.problems, FieldError{pointer, code, detail})
+	}
 }
 
 // key gives the key as it goes on the wire, "" for operations without one.

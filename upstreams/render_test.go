@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -102,6 +103,25 @@ func TestRenderRefuses(t *testing.T) {
 }
 
 // TestRenderBodies: each encoding, and the places of a key.
+// TestAHopelessSubmission is not answered name by name: the answer to a megabyte of
+// names would be one of many.
+func TestAHopelessSubmission(t *testing.T) {
+	o := operation(t, payment)
+	many := make(map[string]string, 10_000)
+	for i := range 10_000 {
+		many["n"+strconv.Itoa(i)] = ""
+	}
+	for name, in := range map[string]Input{
+		"params": {Key: "k", Params: many}, "query": {Key: "k", Query: many}, "headers": {Key: "k", Headers: many},
+	} {
+		_, err := o.Render(in)
+		var bad *InputError
+		if !errors.As(err, &bad) || len(bad.Fields) > maxInputProblems {
+			t.Errorf("%s: %.200v", name, err)
+		}
+	}
+}
+
 func TestRenderBodies(t *testing.T) {
 	id := uuid.MustParse("01890000-0000-7000-8000-000000000001")
 	tests := []struct {
