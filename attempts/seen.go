@@ -32,13 +32,8 @@ func endingOf(w *work, number int, o Observation) Ending {
 		return e
 	}
 	r.Target = w.Request.Path
-	j := w.operation.Judge(r)
+	j, shown := w.operation.JudgeAndTell(r)
 	e.Answer = AnswerOf(o, j)
-	shown := j
-	if len(w.operation.Redaction.Response) > 0 { // what is redacted is no reason to show
-		r.Body = w.operation.RedactBody(r.Body, false)
-		shown = w.operation.Judge(r)
-	}
 	e.Code, e.Message = bounded(maskCut(shown.Code)), bounded(maskCut(shown.Message))
 	// A reference and a link are good whole or not at all: lookups ask by them.
 	if shown.Reference == j.Reference && mask(j.Reference) == j.Reference {
@@ -50,7 +45,9 @@ func endingOf(w *work, number int, o Observation) Ending {
 		e.Link = j.Link
 	}
 	e.RetryAfter = bounded(mask(o.Header.Get("Retry-After")))
-	e.Notes = append(e.Notes, j.Notes...)
+	for _, note := range j.Notes { // of a link elsewhere, for instance
+		e.Notes = append(e.Notes, maskCut(note))
+	}
 	if strings.HasPrefix(j.Rule, "answers[") && len(j.Notes) == 0 {
 		e.Notes = append(e.Notes, "read by "+j.Rule)
 	}

@@ -45,3 +45,27 @@ operations: {pay: {method: POST, path: /payments, redact: {request: [/customer],
 		}
 	}
 }
+
+// TestWhatIsRedactedStillDecides, and takes nothing along that is not redacted; what is
+// noted holds no credential.
+func TestWhatIsRedactedStillDecides(t *testing.T) {
+	p, err := upstreams.Parse("ledger.yaml", []byte(`version: 1
+upstream: ledger
+base_url: https://ledger.example
+operations: {pay: {method: POST, path: /payments, redact: {response: [/pin]}, answers: [{when: 'int(json.pin) > 5', answer: pending, reference: json.id}]}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &work{profile: p, operation: p.Operations["pay"]}
+	w.access.Secrets = []egress.Secret{egress.NewSecret("sk-live-1")}
+	for body, want := range map[string]string{`{"pin":"1234","id":"pay_1"}`: "pay_1", `{"pin":"1234","id":{"no":"text"}}`: ""} {
+		e := endingOf(w, 1, Observation{
+			Evidence: outcome.EvidenceResponseReceived, Status: 202, Header: http.Header{"Location": {"https://sk-live-1.example/"}},
+			Body: []byte(body), BodyComplete: true,
+		})
+		if notes := strings.Join(e.Notes, "\n"); e.Answer != outcome.AnswerPending || e.Reference != want || strings.Contains(notes, "sk-live") || !strings.Contains(notes, "leads to another origin") {
+			t.Errorf("%s: %s, reference %q, notes %q", body, e.Answer, e.Reference, e.Notes)
+		}
+	}
+}

@@ -45,8 +45,37 @@ const (
 // that cannot be evaluated ends the search with `unclear`; so does one that
 // depends on a body which is not there whole.
 func (o *Operation) Judge(r Response) Judgement {
+	j, _ := o.judge(r)
+	return j
+}
+
+// JudgeAndTell is Judge, and beside it what may be told of the response: read by the
+// same rule from what the profile does not redact.
+func (o *Operation) JudgeAndTell(r Response) (j, told Judgement) {
+	j, rule := o.judge(r)
+	if len(o.Redaction.Response) == 0 {
+		return j, j
+	}
+	r.Body = o.RedactBody(r.Body, false)
+	w := &judging{reading: reading{response: r}, operation: o, Judgement: Judgement{Answer: j.Answer}, rule: rule}
+	w.tell()
+	return j, w.Judgement
+}
+
+func (o *Operation) judge(r Response) (Judgement, Rule) {
 	w := &judging{reading: reading{response: r}, operation: o}
 	w.answer()
+	w.tell()
+	if w.Answer == outcome.AnswerPending {
+		w.readLink()
+	}
+	w.Notes = w.notes
+	return w.Judgement, w.rule
+}
+
+// tell reads what goes with the answer.
+func (w *judging) tell() {
+	o := w.operation
 	if w.Answer == outcome.AnswerApplied || w.Answer == outcome.AnswerPending {
 		w.readReference(o.Result.Reference)
 	} else {
@@ -54,11 +83,6 @@ func (o *Operation) Judge(r Response) Judgement {
 		w.Code = w.text("rejection.code", o.Rejection.Code, maxCode)
 		w.Message = w.text("rejection.message", o.Rejection.Message, maxMessage)
 	}
-	if w.Answer == outcome.AnswerPending {
-		w.readLink()
-	}
-	w.Notes = w.notes
-	return w.Judgement
 }
 
 // judging is one response while it is judged.
