@@ -185,10 +185,15 @@ func (a account) isFinal() string {
 }
 
 // attemptsInOrder: numbered without a gap, all ended, no two at once. One that
-// was lost may be under way until its latest end.
+// was lost may be under way until its latest end. Where the database lost its tail, the
+// record of one may be gone, though that of the next came late.
 func (a account) attemptsInOrder() string {
+	gone := 0
 	for i, next := range a.attempts {
-		if next.Number != i+1 || next.EndedAt == nil {
+		if next.StartedAt.Before(a.tail) {
+			gone = max(gone, next.Number-i-1)
+		}
+		if next.Number != i+1+gone || next.EndedAt == nil {
 			return fmt.Sprintf("attempt %d of %d is numbered %d and ended at %v", i+1, len(a.attempts), next.Number, next.EndedAt)
 		}
 	}

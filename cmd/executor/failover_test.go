@@ -20,17 +20,21 @@ const commandsAtFailover = 120
 // quickLease lets processes notice soon that the database is another one.
 const quickLease = "6s"
 
+// noteTaken is longer than a process takes from one renewal of that lease to the next.
+const noteTaken = 3 * time.Second
+
 // standstill is what is on record of a deployment that froze by itself.
 type standstill struct {
+	Died     time.Time // the primary, from here on
 	Promoted time.Time
 	FrozenAt time.Time
 	Reason   string
 }
 
 // freezes waits until the deployment has noticed what happened to its database.
-func (f *fleet) freezes(promoted time.Time) standstill {
+func (f *fleet) freezes(died, promoted time.Time) standstill {
 	f.t.Helper()
-	now := standstill{Promoted: promoted}
+	now := standstill{Died: died, Promoted: promoted}
 	f.until(time.Now().Add(aMinute), "the deployment is frozen in doubt", func() (bool, string) {
 		var doubtful bool
 		err := f.pool.QueryRow(context.Background(), `SELECT doubtful, frozen_at, frozen_reason FROM deployment`).
@@ -53,11 +57,27 @@ func (f *fleet) goesOn(since time.Time) {
 	})
 }
 
-// resume lets the deployment send again, as an operator would.
+// resume lets the deployment send again, as an operator would: once more where a process
+// noticed only after it that its lease is gone, and froze the deployment again. By now
+// each has renewed its lease, and had the time to act on what that told.
 func (f *fleet) resume() (at time.Time) {
 	f.t.Helper()
 	at = time.Now()
-	execute(f.t, f.env, "resume", "--reason", "the old primary is gone").must(f.t, exitSuccess)
+	again := func() {
+		execute(f.t, f.env, "resume", "--reason", "the old primary is gone").must(f.t, exitSuccess)
+	}
+	again()
+	f.until(at.Add(aMinute), "every process knows the new database", func() (bool, string) {
+		var frozen bool
+		var n int
+		err := f.pool.QueryRow(context.Background(), `
+			SELECT frozen_at IS NOT NULL, (SELECT count(*) FROM leases WHERE ended_at IS NULL AND renewed_at > $1) FROM deployment`,
+			at.Add(noteTaken)).Scan(&frozen, &n)
+		if err == nil && frozen {
+			again()
+		}
+		return err == nil && !frozen && n == len(f.nodes), fmt.Sprintf("%d renewed, frozen %t, %v", n, frozen, err)
+	})
 	return at
 }
 
@@ -75,8 +95,8 @@ func (s standstill) stoodStill(t *testing.T, list []account, resumed time.Time) 
 				counted = true
 			case one.StartedAt.After(s.Promoted) && one.StartedAt.Before(resumed):
 				t.Errorf("attempt %d began after the promotion and before the resume: %s", one.Number, a)
-			case one.StartedAt.Before(s.FrozenAt) && one.EndedAt.After(s.FrozenAt):
-				counted = true // it was on the wire
+			case one.StartedAt.Before(s.FrozenAt) && one.EndedAt.After(s.Died):
+				counted = true // it was on the wire, or its end could be told to no database
 			}
 		}
 		if open && !a.CreatedAt.After(s.FrozenAt) {
@@ -103,11 +123,12 @@ func TestASynchronousStandbyTakesOver(t *testing.T) {
 	for i := range f.nodes {
 		l.onTheWire(f.node(i), "commit,stall=3s", outcome.IdempotencyNone, outcome.IdempotencyKeyed)
 	}
+	died := time.Now()
 	servers.Primary.Kill()
 	servers.Promote()
 	promoted := time.Now()
 	f.pool.Reset()
-	frozen := f.freezes(promoted)
+	frozen := f.freezes(died, promoted)
 	l.reached(commandsAtFailover) // the API goes on
 	f.goesOn(frozen.FrozenAt)
 	resumed := f.resume()
@@ -136,11 +157,12 @@ func TestAnAsynchronousStandbyTakesOver(t *testing.T) {
 		tail.onTheWire(f.node(i), "commit,stall=3s", outcome.IdempotencyNone, outcome.IdempotencyKeyed)
 	}
 	l.arrived(late)
+	died := time.Now()
 	servers.Primary.Kill()
 	servers.Promote()
 	promoted := time.Now()
 	f.pool.Reset()
-	frozen := f.freezes(promoted)
+	frozen := f.freezes(died, promoted)
 	resumed := f.resume()
 	tail.submitAgain()
 	l.intents = append(l.intents, tail.intents...)
