@@ -41,16 +41,18 @@ func (d *doctor) unresolved(ctx context.Context) ([]finding, error) {
 // webhooks says whether outcomes are told.
 func (d *doctor) webhooks(ctx context.Context) ([]finding, error) {
 	var (
-		endpoints, disabled, unverified, failed int
-		late                                    float64 // seconds
+		endpoints, disabled, unverified, unsigned, failed int
+		late                                              float64 // seconds
 	)
 	err := d.pool.QueryRow(ctx, `
 		SELECT (SELECT count(*) FROM webhook_endpoints), (SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NOT NULL),
 			(SELECT count(*) FROM webhook_endpoints WHERE disabled_at IS NULL AND verified_at IS NULL),
+			(SELECT count(*) FROM webhook_endpoints e WHERE disabled_at IS NULL AND NOT EXISTS (
+				SELECT FROM webhook_secrets s WHERE s.endpoint_id = e.id AND (s.expires_at IS NULL OR s.expires_at > now()))),
 			(SELECT count(*) FROM webhook_deliveries WHERE state = 'failed'),
 			coalesce((SELECT extract(epoch FROM now() - min(w.next_at)) FROM webhook_endpoints e
 				JOIN webhook_deliveries w ON w.endpoint_id = e.id AND w.state = 'pending'
-				WHERE e.disabled_at IS NULL AND e.verified_at IS NOT NULL AND (e.paused_until IS NULL OR e.paused_until < now())), 0)::float8`).Scan(&endpoints, &disabled, &unverified, &failed, &late)
+				WHERE e.disabled_at IS NULL AND e.verified_at IS NOT NULL AND (e.paused_until IS NULL OR e.paused_until < now())), 0)::float8`).Scan(&endpoints, &disabled, &unverified, &unsigned, &failed, &late)
 	if err != nil || endpoints == 0 {
 		return nil, err
 	}
@@ -62,6 +64,9 @@ func (d *doctor) webhooks(ctx context.Context) ([]finding, error) {
 	case seconds(late) > lookupWarn:
 		f.Status, f.Detail = statusFail, f.Detail+", a delivery has been due for "+age(seconds(late))
 		f.Fix = "start a worker of this deployment with EXECUTOR_ENCRYPTION_KEY, and look at its log"
+	case unsigned > 0:
+		f.Status, f.Detail = statusWarn, fmt.Sprintf("%s, %d without a secret, which get nothing", f.Detail, unsigned)
+		f.Fix = `give each a new one, and its receiver too: "executor webhooks rotate ID --overlap 0"; "executor deliveries list --state pending" names them`
 	case disabled > 0 || unverified > 0 || failed > 0:
 		f.Status, f.Detail = statusWarn, fmt.Sprintf("%s, %d disabled, %d not verified, %d deliveries given up", f.Detail, disabled, unverified, failed)
 		f.Fix = `see why: "executor webhooks list" and "executor deliveries list --state failed"; "executor webhooks verify ID" asks a receiver again`

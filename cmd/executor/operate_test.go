@@ -263,6 +263,10 @@ func TestDoctorFindsWhatWaits(t *testing.T) {
 		VALUES (gen_random_uuid(), 'default', 'https://shop.example/', '', '{}', '{}', false, now(), now())`)
 	expect("webhooks", statusWarn, "no EXECUTOR_ENCRYPTION_KEY here")
 	env["EXECUTOR_ENCRYPTION_KEY"] = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+	expect("webhooks", statusWarn, "1 without a secret")
+	statement(t, pool, `
+		INSERT INTO webhook_secrets (id, endpoint_id, tenant, sealed, created_at)
+		SELECT gen_random_uuid(), id, tenant, '', now() FROM webhook_endpoints`)
 	expect("webhooks", statusWarn, "1 not verified")
 	statement(t, pool, `UPDATE webhook_endpoints SET verified_at = now(), verified_by = 'challenge'`)
 	expect("webhooks", statusOK, "1 receivers")
