@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"executor/internal/audit"
 	"executor/internal/operators"
@@ -141,10 +140,6 @@ func (s *Server) known(v *visit, f *profileForm) error {
 
 // check reads the text; what is wrong with it stands in the form afterwards.
 func (f *profileForm) check(tenant string) (*upstreams.Profile, bool) {
-	if !utf8.ValidString(f.Source) || strings.ContainsRune(f.Source, 0) {
-		f.Problem = "A profile is text in UTF-8 without NUL characters. Nothing was applied."
-		return nil, false
-	}
 	profile, err := upstreams.Parse("profile", []byte(f.Source))
 	var bad *upstreams.ParseError
 	switch {

@@ -127,7 +127,7 @@ func TestApplyAProfile(t *testing.T) {
 	bad.has(t, "no valid profile", "Line 8, column 1", "deadlin: 20m")
 	ada.post("/upstreams/ledger/edit", "base", "1", "do", "check", "source", s.profile("upstream: other\n")).has(t, "is of the upstream")
 	ada.post("/upstreams/ledger/edit", "base", "1", "do", "check", "source", s.profile("upstream: ledger\ntenant: elsewhere\n")).has(t, "is for the tenant")
-	ada.post("/upstreams/ledger/edit", "base", "1", "do", "check", "source", "a: \x00").has(t, "without NUL")
+	ada.post("/upstreams/ledger/edit", "base", "1", "do", "check", "source", "a: \x00").has(t, "NUL character", "Nothing was done")
 
 	check := ada.post("/upstreams/ledger/edit", "base", "1", "do", "check", "source", strings.ReplaceAll(next, "\n", "\r\n"))
 	check.has(t, "1 line added", "1 line removed", "Apply version 2", "accepted from now on use version 2", "deadline: 20m")

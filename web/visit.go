@@ -89,8 +89,11 @@ func (v *visit) elsewhere() bool {
 
 // parseForm refuses what no browser sends.
 func (v *visit) parseForm() error {
-	if err := v.r.ParseForm(); err != nil || !storable(v.r.PostForm) {
+	if err := v.r.ParseForm(); err != nil {
 		return badRequest("The form could not be read. Go back and send it again.")
+	}
+	if !storable(v.r.PostForm) {
+		return badRequest("The form holds a NUL character, or what is no text in UTF-8. Nothing was done. Go back, take it out, and send it again.")
 	}
 	return nil
 }

@@ -87,11 +87,12 @@ func TestNoGetChangesAnything(t *testing.T) {
 	}
 }
 
-// rows is a sum of each table with what people act on.
+// rows is a sum of each table with what people act on. Retry budgets fill by
+// themselves.
 func (s *site) rows(t *testing.T) []string {
 	t.Helper()
 	rows, _ := s.pool.Query(t.Context(), `
-		SELECT table_name || ' ' || md5(query_to_xml(format('SELECT * FROM %I t ORDER BY t::text', table_name), true, false, '')::text)
+		SELECT table_name || ' ' || md5(query_to_xml(format('SELECT to_jsonb(t) - ''budget_tokens'' - ''budget_at'' AS row FROM %I t ORDER BY 1', table_name), true, false, '')::text)
 		FROM information_schema.tables WHERE table_schema = 'public' AND table_type = 'BASE TABLE'
 		AND table_name NOT LIKE 'river%' AND table_name NOT LIKE 'tall%' AND table_name NOT IN ('operator_sessions', 'leases')
 		ORDER BY table_name`)

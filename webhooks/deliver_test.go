@@ -220,8 +220,8 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	to := newReceiver(t, func(n int, _ got, w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", []string{"3600", "2000000", "3600"}[n-1])
-		w.WriteHeader([]int{429, 503, 500}[n-1])
+		w.Header().Set("Retry-After", []string{"3600", "2000000", "3600"}[min(n, 3)-1])
+		w.WriteHeader([]int{429, 503, 500}[min(n, 3)-1])
 	})
 	r.endpoint(t, to.URL)
 	r.engine(t, waits(5, time.Minute))

@@ -303,8 +303,14 @@ func await(t testing.TB, what string, so func() bool) {
 // awaitState waits until the only delivery about a command is in a state.
 func (r *rig) awaitState(t testing.TB, command uuid.UUID, state webhooks.DeliveryState) webhooks.Delivery {
 	t.Helper()
-	await(t, "delivery "+string(state), func() bool { return r.one(t, command).State == state })
-	return r.one(t, command)
+	var last webhooks.Delivery
+	defer func() {
+		if last.State != state {
+			t.Logf("the last that was seen: %+v", last)
+		}
+	}()
+	await(t, "delivery "+string(state), func() bool { last = r.one(t, command); return last.State == state })
+	return last
 }
 
 // got is a request that a receiver got.
