@@ -124,7 +124,7 @@ func TestDoubtsAreFollowedUpUnderFire(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, testkit.Database(t), conditions{doubts: true})
 	f.subscribe()
-	l := f.load(commandsInTrouble, 90*time.Millisecond)
+	l := f.load(commandsInTrouble, 150*time.Millisecond)
 	person := f.operator()
 	for round := range 9 {
 		lasts(2*time.Second + time.Duration(f.random.IntN(2000))*time.Millisecond)

@@ -18,7 +18,7 @@ import (
 )
 
 // commandsInTrouble is how many commands each of these tests is in the middle of.
-const commandsInTrouble = 500
+const commandsInTrouble = 300
 
 // lasts is how long a trouble itself lasts.
 func lasts(d time.Duration) { <-time.After(d) }
@@ -44,7 +44,7 @@ func TestOneProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	// An attempt that long outlasts its takeover: nothing may start beside it.
 	f := startFleet(t, testkit.Database(t), conditions{total: 20 * time.Second})
-	l := f.load(commandsInTrouble, 8*time.Millisecond)
+	l := f.load(commandsInTrouble, 13*time.Millisecond)
 	l.reached(commandsInTrouble / 3)
 	victim := f.node(0)
 	l.onTheWire(victim, "commit,stall=3s,times=1", outcome.IdempotencyNone, outcome.IdempotencyKeyed, outcome.IdempotencyNatural)
@@ -63,7 +63,7 @@ func TestOneProcessIsKilled(t *testing.T) {
 func TestOneProcessStandsStill(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, testkit.Database(t), conditions{})
-	l := f.load(commandsInTrouble, 80*time.Millisecond)
+	l := f.load(commandsInTrouble, 130*time.Millisecond)
 	l.reached(commandsInTrouble / 8)
 	sleeper := f.node(0)
 	l.onTheWire(sleeper, "commit,stall=3s", outcome.IdempotencyNone, outcome.IdempotencyNone, outcome.IdempotencyKeyed, outcome.IdempotencyNatural)
@@ -117,7 +117,7 @@ func TestTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	server := testkit.Cluster(t)
 	f := startFleet(t, server.Database(), conditions{})
-	l := f.load(commandsInTrouble, 40*time.Millisecond)
+	l := f.load(commandsInTrouble, 65*time.Millisecond)
 	l.reached(commandsInTrouble / 4)
 	for i := range f.nodes {
 		l.onTheWire(f.node(i), "commit,stall=3s", outcome.IdempotencyNone, outcome.IdempotencyKeyed, outcome.IdempotencyNatural)
