@@ -11,6 +11,7 @@ import (
 	"executor/attempts"
 	"executor/commands"
 	"executor/internal/audit"
+	"executor/internal/postgres"
 	"executor/upstreams"
 	"executor/webhooks"
 )
@@ -72,6 +73,11 @@ func problemFor(err error) *failure {
 			{Pointer: bad.pointer, Code: bad.code, Detail: bad.detail, Line: bad.line, Column: bad.column}}}
 	case errors.As(err, &invalid):
 		return &failure{code: ProblemCodeInvalidRequest, detail: invalid.Detail, fields: fieldProblems(invalid.Fields)}
+	case errors.As(err, &mismatch) && mismatch.Blind:
+		return &failure{code: ProblemCodeIdempotencyKeyReused, commandID: mismatch.CommandID.String(),
+			detail: "The idempotency key belongs to a command whose one-shot body cannot be compared any more: the encryption key of its hash was taken out. " +
+				"Read that command; if this is the same intent, do not submit it under another key.",
+			fields: []FieldProblem{{Pointer: "/body", Code: "unknown", Detail: "Nobody can tell whether it differs."}}}
 	case errors.As(err, &mismatch):
 		return &failure{code: ProblemCodeIdempotencyKeyReused, commandID: mismatch.CommandID.String(),
 			detail: "The idempotency key belongs to another request, which differs in " + strings.Join(mismatch.Differs, ", ") + ".",
@@ -96,6 +102,9 @@ func problemFor(err error) *failure {
 	case errors.Is(err, commands.ErrCannotHold):
 		return &failure{code: ProblemCodeUnavailable, headers: map[string]string{"Retry-After": "1"},
 			detail: "This process cannot hold the body of a one-shot command: it sends nothing, or holds too many already. Nothing was accepted; repeat the request."}
+	case errors.Is(err, postgres.ErrNotDurable):
+		return &failure{code: ProblemCodeUnavailable, headers: map[string]string{"Retry-After": "5"},
+			detail: "The database may forget what it commits, so nothing is accepted. Whoever runs the service finds the setting in its log."}
 	case errors.Is(err, commands.ErrUnavailable), errors.Is(err, context.Canceled), databaseAway(err):
 		return &failure{code: ProblemCodeUnavailable, headers: map[string]string{"Retry-After": "1"},
 			detail: "The database did not answer. Repeat the request; a submit with the same key is safe."}

@@ -53,8 +53,8 @@ func (s *Store) accept(ctx context.Context, tx pgx.Tx, items []*entry) ([]groupc
 		if !ok {
 			return nil, fmt.Errorf("submit: key of command %s is taken by nobody", e.id)
 		}
-		if names := s.differing(holder.kept, e.sub); len(names) > 0 {
-			results[i].Err = &KeyMismatch{CommandID: holder.id, Differs: names}
+		if mismatch := s.mismatch(holder.id, holder.kept, e.sub); mismatch != nil {
+			results[i].Err = mismatch
 			continue
 		}
 		results[i].Value = Accepted{Command: Command{ID: holder.id}, Replayed: true}

@@ -30,8 +30,8 @@ func (s *Store) DryRun(ctx context.Context, sub Submission) (Preview, error) {
 	case err != nil:
 		return Preview{}, err
 	}
-	if names := s.differing(hashes, sub); len(names) > 0 {
-		return Preview{}, &KeyMismatch{CommandID: id, Differs: names}
+	if mismatch := s.mismatch(id, hashes, sub); mismatch != nil {
+		return Preview{}, mismatch
 	}
 	c, err := s.Get(ctx, sub.Tenant, id)
 	p.Existing = &c

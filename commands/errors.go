@@ -46,9 +46,15 @@ func invalid(pointer, code, format string, args ...any) *Invalid {
 type KeyMismatch struct {
 	CommandID uuid.UUID // the command that the key belongs to
 	Differs   []string  // names of the fields that differ: upstream, operation, params, query, headers, content_type, body
+	// Blind says that the body was one-shot and cannot be compared any more: the key
+	// of its hash was taken out. Nobody can tell whether it differs.
+	Blind bool
 }
 
 func (e *KeyMismatch) Error() string {
+	if e.Blind {
+		return fmt.Sprintf("the idempotency key belongs to command %s, whose one-shot body cannot be compared any more", e.CommandID)
+	}
 	return fmt.Sprintf("the idempotency key belongs to command %s, whose request differs in: %s",
 		e.CommandID, strings.Join(e.Differs, ", "))
 }

@@ -59,8 +59,8 @@ func TestOneShotIsNotWritten(t *testing.T) {
 	plain.Body = []byte(oneShotBody)
 	sum := r.submit(t, plain)
 	var same bool
-	r.scan(t, `SELECT (SELECT right(field_hashes::text, 64) FROM command_requests WHERE command_id = $1)
-		= (SELECT right(field_hashes::text, 64) FROM command_requests WHERE command_id = $2)`, []any{sum.ID, kept.ID}, &same)
+	r.scan(t, `SELECT (SELECT substr(field_hashes, 6*32+1, 32) FROM command_requests WHERE command_id = $1)
+		= (SELECT substr(field_hashes, 6*32+1, 32) FROM command_requests WHERE command_id = $2)`, []any{sum.ID, kept.ID}, &same)
 	if same {
 		t.Error("the hash of a one-shot body is one that anybody can make")
 	}
@@ -98,8 +98,17 @@ func TestOneShotRepeated(t *testing.T) {
 	other := oneShot("k")
 	other.Body = []byte(`{"pin":"canary-4712"}`)
 	var mismatch *commands.KeyMismatch
-	if _, err := r.store.Submit(t.Context(), other); !errors.As(err, &mismatch) || !slices.Equal(mismatch.Differs, []string{"body"}) {
+	if _, err := r.store.Submit(t.Context(), other); !errors.As(err, &mismatch) || !slices.Equal(mismatch.Differs, []string{"body"}) || mismatch.Blind {
 		t.Errorf("other bytes: %v", err)
+	}
+	box, err := seal.New([]byte("fedcba9876543210fedcba9876543210"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rotated := newRigOn(t, r.pool, func(c *commands.Config) { c.Box = box })
+	rotated.store.SetStarter(s)
+	if _, err := rotated.store.Submit(t.Context(), oneShot("k")); !errors.As(err, &mismatch) || !mismatch.Blind || mismatch.CommandID != first.ID {
+		t.Errorf("under another key: %v", err)
 	}
 	for id := range s.held {
 		if id != first.ID && s.settled[id] {

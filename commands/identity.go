@@ -8,6 +8,8 @@ import (
 	"net/textproto"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"executor/internal/bodyfiles"
 	"executor/outcome"
 )
@@ -39,7 +41,7 @@ func (s *Store) identityOf(sub Submission) identity {
 	}
 	kind := sub.bodyKind()
 	if kind == outcome.BodyOneShot {
-		return identity{append(hashes, s.box.Tag(fields[bodyField])...), kind}
+		return identity{slices.Concat(hashes, s.box.Tag(fields[bodyField]), s.box.Mark()), kind}
 	}
 	sum := sha256.Sum256(fields[bodyField])
 	return identity{append(hashes, sum[:]...), kind}
@@ -113,6 +115,23 @@ func flatten(m map[string]string) []byte {
 		b = appendTexts(b, name, m[name])
 	}
 	return b
+}
+
+// mismatch compares a submission with what is kept of the command that its key belongs
+// to; nil if it is the same.
+func (s *Store) mismatch(id uuid.UUID, kept identity, sub Submission) *KeyMismatch {
+	names := s.differing(kept, sub)
+	if len(names) == 0 {
+		return nil
+	}
+	return &KeyMismatch{CommandID: id, Differs: names, Blind: slices.Equal(names, identityFields[bodyField:]) && s.blind(kept)}
+}
+
+// blind reports whether the hash of a one-shot body was made under a key that is not
+// here any more. Its mark stands behind the hashes.
+func (s *Store) blind(kept identity) bool {
+	mark := kept.hashes[min(len(identityFields)*sha256.Size, len(kept.hashes)):]
+	return kept.kind == outcome.BodyOneShot && len(mark) > 0 && (s.box == nil || !s.box.Knows(mark))
 }
 
 // differing names the fields in which a submission differs from what is kept of

@@ -147,8 +147,8 @@ func (s *Store) replayOf(ctx context.Context, sub Submission, refusal error) (Ac
 	if err != nil {
 		return Accepted{}, err
 	}
-	if names := s.differing(hashes, sub); len(names) > 0 {
-		return Accepted{}, &KeyMismatch{CommandID: id, Differs: names}
+	if mismatch := s.mismatch(id, hashes, sub); mismatch != nil {
+		return Accepted{}, mismatch
 	}
 	if err := s.commit(ctx, confirm); err != nil {
 		return Accepted{}, err

@@ -55,7 +55,7 @@ func TestValidate(t *testing.T) {
 		"long instance":      {func(c *Config) { c.Instance = strings.Repeat("x", 91) }, []string{"EXECUTOR_INSTANCE"}},
 		"log format":         {func(c *Config) { c.LogFormat = "xml" }, []string{"EXECUTOR_LOG_FORMAT", `"xml"`}},
 		"log level":          {func(c *Config) { c.LogLevel = "loud" }, []string{"EXECUTOR_LOG_LEVEL", `"loud"`}},
-		"trusted proxies":    {func(c *Config) { c.TrustedProxies = []string{"10.0.0.1"} }, []string{"EXECUTOR_TRUSTED_PROXIES", `"10.0.0.1"`}},
+		"trusted proxies":    {func(c *Config) { c.TrustedProxies = []string{"10.0.0"} }, []string{"EXECUTOR_TRUSTED_PROXIES", `"10.0.0"`}},
 		"trust in everybody": {func(c *Config) { c.TrustedProxies = []string{"::/0"} }, []string{"EXECUTOR_TRUSTED_PROXIES"}},
 		"few clients":        {func(c *Config) { c.MaxClients = 1 }, []string{"EXECUTOR_MAX_CLIENTS is 1"}},
 		"key rate":           {func(c *Config) { c.KeyRate = -1 }, []string{"EXECUTOR_KEY_RATE is -1"}},

@@ -21,6 +21,9 @@ func printCommand(w io.Writer, c client.Command) error {
 	t.row("upstream", fmt.Sprintf("%s, operation %s, profile version %d", c.Upstream, c.Operation, c.ProfileVersion))
 	t.row("key", c.Key)
 	t.row("created", stamp(c.CreatedAt))
+	if c.BodyKind != "" && c.BodyKind != client.BodyReplayable {
+		t.row("body", string(c.BodyKind))
+	}
 	t.row("deadline", stamp(c.Deadline))
 	printProgress(t, c)
 	if c.Outcome != nil {

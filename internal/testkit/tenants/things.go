@@ -89,7 +89,7 @@ operations:
       schedule: {first_after: 1h, factor: 2, max_interval: 1h, give_up_after: 48h}
       absence: {settles_after: 1h, confirmations: 2, spacing: 1m, then: review}
 notices:
-  verify: {scheme: hmac-sha256, header: X-Signature, secret: env:EXECUTOR_SECRET_NOTICE}
+  verify: {scheme: hmac-sha256, header: X-Signature, secret: env:EXECUTOR_SECRET_NOTICE_%s}
   event_id: json.event
   command: json.key
   findings: [{when: json.state == "refused", finding: refused, code: json.code}]
@@ -115,7 +115,7 @@ func (w *World) settle(t testing.TB, tenant string) *Things {
 
 func (w *World) apply(t testing.TB, th *Things, name string) {
 	t.Helper()
-	p, err := upstreams.Parse("test.yaml", []byte(fmt.Sprintf(profile, name, th.Tenant, th.Tenant, w.upstream.URL)))
+	p, err := upstreams.Parse("test.yaml", []byte(fmt.Sprintf(profile, name, th.Tenant, th.Tenant, w.upstream.URL, strings.ToUpper(th.Tenant))))
 	if err != nil {
 		t.Fatal(err)
 	}
