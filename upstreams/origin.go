@@ -17,8 +17,15 @@ type CredentialError struct{ ParseError }
 func (e *CredentialError) Error() string { return e.ParseError.Error() }
 
 // use is a secret and an origin that it, or what it is exchanged for, is sent to;
-// "" for one that stays here: a key, or what notices are signed with.
+// "" for a key that stays here.
 type use struct{ reference, origin string }
+
+// verifies stands for an origin where a secret only shows whether notices are signed
+// with it: it goes nowhere, and whoever names it learns nothing.
+const verifies = "notices"
+
+// goes reports whether the secret leaves this process.
+func (u use) goes() bool { return u.origin != "" && u.origin != verifies }
 
 // originOf is scheme, host and port (RFC 6454, section 4), as auth.origins has it.
 func originOf(u *url.URL) string { return u.Scheme + "://" + u.Host }
@@ -54,7 +61,7 @@ func uses(a Auth, t TLS, n *Notices, base *url.URL) []use {
 	}
 	add(t.KeyFile, "")
 	for _, reference := range signed {
-		add(reference, "")
+		add(reference, verifies)
 	}
 	slices.SortStableFunc(list, func(a, b use) int { return compareText(a.reference, b.reference) })
 	return list
@@ -96,7 +103,7 @@ func (r *reader) checkOrigins(m *mapping, p *Profile) {
 		return
 	}
 	for _, u := range uses(p.Auth, p.TLS, p.Notices, p.Base) {
-		if u.origin != "" && !slices.Contains(p.Auth.Origins, u.origin) {
+		if u.goes() && !slices.Contains(p.Auth.Origins, u.origin) {
 			m.fail("auth", fmt.Sprintf("origins does not name %s, where %s would go", u.origin, u.reference), "Add it, if the credential is really for it.")
 			return
 		}
@@ -112,7 +119,7 @@ func checkCredentials(ctx context.Context, tx pgx.Tx, row upstreamRow, p *Profil
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('credential ' || $1, 0))`, u.reference); err != nil {
 			return fmt.Errorf("lock the credential: %w", err)
 		}
-		taken, err := usedByOthers(ctx, tx, row.Tenant, u.reference)
+		taken, err := usedByOthers(ctx, tx, row.Tenant, u)
 		if err != nil {
 			return err
 		}
@@ -123,7 +130,7 @@ func checkCredentials(ctx context.Context, tx pgx.Tx, row upstreamRow, p *Profil
 		if err != nil {
 			return err
 		}
-		if u.origin != "" && len(before) > 0 && !slices.Contains(before, u.origin) && !slices.Contains(p.Auth.Origins, u.origin) {
+		if u.goes() && len(before) > 0 && !slices.Contains(before, u.origin) && !slices.Contains(p.Auth.Origins, u.origin) {
 			return refuseCredential(p,
 				fmt.Sprintf("%s was for %s until now, and this version would send it to %s", u.reference, places(before), u.origin),
 				"If the credential is for the new origin too, name every origin that it goes to under auth, such as origins: ["+u.origin+"]. If not, name another secret.")
@@ -136,7 +143,7 @@ func checkCredentials(ctx context.Context, tx pgx.Tx, row upstreamRow, p *Profil
 func places(origins []string) string {
 	text := slices.Clone(origins)
 	for i, origin := range text {
-		if origin == "" {
+		if !(use{origin: origin}).goes() {
 			text[i] = "nobody to see"
 		}
 	}
@@ -159,12 +166,12 @@ func usedBefore(ctx context.Context, tx pgx.Tx, id int64, reference string) ([]s
 }
 
 // usedByOthers says whether the newest version of another tenant's upstream uses a
-// secret.
-func usedByOthers(ctx context.Context, tx pgx.Tx, tenant, reference string) (bool, error) {
-	list, err := origins(ctx, tx, reference, `
+// secret. Several may verify notices of one sender by the same.
+func usedByOthers(ctx context.Context, tx pgx.Tx, tenant string, u use) (bool, error) {
+	list, err := origins(ctx, tx, u.reference, `
 		SELECT v.source FROM upstreams u JOIN upstream_versions v ON v.upstream_id = u.id AND v.version = u.version
 		WHERE u.tenant <> $2 AND (strpos(v.source, $1) > 0 OR strpos(v.source, '\') > 0)`, tenant)
-	return len(list) > 0, err
+	return slices.ContainsFunc(list, func(origin string) bool { return origin != verifies || u.origin != verifies }), err
 }
 
 // origins reads the sources of a query and lists to which origins they send a

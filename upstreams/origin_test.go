@@ -135,6 +135,17 @@ func TestCredentialsHaveMoreThanOneWayOut(t *testing.T) {
 	}
 }
 
+// TestOneSenderOfNoticesForTwoTenants: to verify by the same secret sends it nowhere.
+func TestOneSenderOfNoticesForTwoTenants(t *testing.T) {
+	const notices = "notices: {verify: {scheme: standard-webhooks, secret: env:EXECUTOR_SECRET_N}, command: json.data.id, findings: [{when: 'true', finding: applied}]}"
+	s := upstreams.NewStore(testkit.Database(t))
+	for _, tenant := range []string{"acme", "other"} {
+		if _, _, err := s.Apply(t.Context(), described(t, tenant, notices), audit.By{Actor: "ann"}); err != nil {
+			t.Errorf("%s: %v", tenant, err)
+		}
+	}
+}
+
 // described is a profile of a tenant with lines of its own.
 func described(t *testing.T, tenant, lines string) *upstreams.Profile {
 	t.Helper()
