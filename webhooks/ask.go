@@ -3,7 +3,6 @@ package webhooks
 import (
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 
 	"executor/internal/egress"
@@ -53,7 +52,7 @@ func (s *Store) trusts(text string) VerifiedBy {
 // about whose an address is.
 func (s *Store) vouched(addr netip.Addr) VerifiedBy {
 	public := s.guard.Check(netip.AddrPortFrom(addr, 443), nil) == nil
-	if !public && slices.ContainsFunc(s.allow, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) }) {
+	if !public && within(s.allow, addr) {
 		return VerifiedBySetting
 	}
 	return ""

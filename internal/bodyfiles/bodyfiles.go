@@ -157,7 +157,7 @@ func (r *Root) open(tenant, name string) (*os.File, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &Mismatch{name, "is not there"}
-	case err != nil && !errors.Is(err, fs.ErrPermission) && !isPathError(err):
+	case err != nil && !fromSystem(err):
 		return nil, &Mismatch{name, "leads out of the tenant's folder"}
 	case err != nil:
 		return nil, fmt.Errorf("open the file %q: %w", name, errors.Unwrap(err))
@@ -166,9 +166,9 @@ func (r *Root) open(tenant, name string) (*os.File, error) {
 	}
 }
 
-// isPathError: os.Root answers with one for what the system says and for a path that
-// escapes; only the former has a number.
-func isPathError(err error) bool {
+// fromSystem tells what the system says, which has a number, from os.Root's own refusal
+// of a path that escapes.
+func fromSystem(err error) bool {
 	var number syscall.Errno
 	return errors.As(err, &number)
 }
