@@ -49,14 +49,16 @@ type arrival struct {
 // never is an answer that does not come while the client waits.
 const never = "\x00never"
 
-// answers gives each connection's request its answer, the last one to all that
-// follow. The empty answer ends the connection without a word.
+// answers gives each request its answer in the order of their arrival, the last one
+// to all that follow. The empty answer ends the connection without a word. Connections
+// do not count: one over which nothing was sent is no request.
 func answers(texts ...string) func(*peer) {
+	var arrived atomic.Int32
 	return func(p *peer) {
 		if _, ok := p.ReadRequest(); !ok {
 			return
 		}
-		switch text := texts[min(p.Number, len(texts))-1]; text {
+		switch text := texts[min(int(arrived.Add(1)), len(texts))-1]; text {
 		case never:
 			p.Drain()
 		default:
