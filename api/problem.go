@@ -97,7 +97,7 @@ func problemFor(err error) *failure {
 		return problemFor(badParameter("cursor", "The cursor is not one that this server gave out."))
 	case errors.Is(err, commands.ErrConflict):
 		return &failure{code: ProblemCodeConflict, detail: "The command changed meanwhile. Read it again and repeat the request."}
-	case errors.Is(err, attempts.ErrOtherDeployment), errors.Is(err, attempts.ErrNoDeployment):
+	case errors.Is(err, attempts.ErrOtherDeployment), errors.Is(err, attempts.ErrNoDeployment), errors.Is(err, attempts.ErrNotResumed):
 		return &failure{code: ProblemCodeConflict, detail: sentence(err.Error())}
 	case errors.Is(err, commands.ErrCannotHold):
 		return &failure{code: ProblemCodeUnavailable, headers: map[string]string{"Retry-After": "1"},

@@ -23,6 +23,8 @@ var (
 	ErrNoDeployment = errors.New("the data has no deployment id")
 	// ErrOtherDeployment: the data belongs to another deployment.
 	ErrOtherDeployment = errors.New("the data belongs to another deployment")
+	// ErrNotResumed: sending stays off, for the reason that is wrapped too.
+	ErrNotResumed = errors.New("the deployment is not resumed")
 )
 
 // DeploymentState is whose data this is, and whether sending stands still.
@@ -59,13 +61,21 @@ func (d DeploymentState) Foreign() bool { return d.Expected != "" && d.ID != d.E
 type Deployment struct {
 	pool     *pgxpool.Pool
 	expected string
-	store    *Store // nil where only to show or freeze
+	store    *Store                      // nil where only to show or freeze
+	fit      func(context.Context) error // see Demand
 }
 
 // NewDeployment builds a Deployment. Resume after a promotion or a restore
 // needs the store, since it decides about commands.
 func NewDeployment(pool *pgxpool.Pool, expected string, store *Store) *Deployment {
-	return &Deployment{pool: pool, expected: expected, store: store}
+	fit := func(context.Context) error { return nil }
+	return &Deployment{pool: pool, expected: expected, store: store, fit: fit}
+}
+
+// Demand has Resume ask first whether the database is fit to send with. Its error says
+// what is to be mended.
+func (d *Deployment) Demand(fit func(context.Context, *pgxpool.Pool) error) {
+	d.fit = func(ctx context.Context) error { return fit(ctx, d.pool) }
 }
 
 // OpenDeployment builds a Deployment for a tool that runs no engine.

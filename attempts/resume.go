@@ -21,7 +21,8 @@ const movedReason = "the database was promoted or restored since it last sent: w
 // command that was accepted before the freeze and is not settled first gets a
 // synthetic lost attempt, since the record of a real one may be what was lost;
 // the rules then decide, whether or not anybody has noticed it before. After a plain
-// freeze nothing is added. PreviewResume says what it would do.
+// freeze nothing is added. PreviewResume says what it would do. ErrNotResumed where
+// the database is not fit to send with: it would be frozen again at the next look.
 func (d *Deployment) Resume(ctx context.Context, by audit.By) (DeploymentState, error) {
 	s, err := d.Show(ctx)
 	if err != nil {
@@ -29,6 +30,9 @@ func (d *Deployment) Resume(ctx context.Context, by audit.By) (DeploymentState, 
 	}
 	if s.Foreign() {
 		return s, fmt.Errorf("%w: it is %q, this is %q; adopt it first", ErrOtherDeployment, s.ID, d.expected)
+	}
+	if err := d.fit(ctx); err != nil {
+		return s, fmt.Errorf("%w: %w", ErrNotResumed, err)
 	}
 	if s, err = d.noticed(ctx, s, by.Actor); err != nil {
 		return s, err

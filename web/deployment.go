@@ -1,6 +1,7 @@
 package web
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -144,7 +145,11 @@ func (s *Server) resume(v *visit) error {
 	if !ok {
 		return err
 	}
-	if _, err := s.deployment.Resume(v.r.Context(), audit.By{Actor: v.tenant + "/" + v.actor(), Reason: reason}); err != nil {
+	_, err = s.deployment.Resume(v.r.Context(), audit.By{Actor: v.tenant + "/" + v.actor(), Reason: reason})
+	if errors.Is(err, attempts.ErrNotResumed) || errors.Is(err, attempts.ErrOtherDeployment) {
+		return &failure{http.StatusConflict, "It stays frozen", sentence(err.Error())}
+	}
+	if err != nil {
 		return err
 	}
 	v.tell("good", "Resumed: what is due is sent.")

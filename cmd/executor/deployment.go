@@ -49,7 +49,9 @@ func (f *deploymentFlags) run(cmd *cobra.Command, do func(context.Context, *atte
 	defer hooks.Close()
 	store := commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Announcer: hooks})
 	defer store.Close()
-	state, err := do(cmd.Context(), attempts.OpenDeployment(pool, f.config.DeploymentID, store, ups))
+	deployment := attempts.OpenDeployment(pool, f.config.DeploymentID, store, ups)
+	deployment.Demand(onlyDurable)
+	state, err := do(cmd.Context(), deployment)
 	if err != nil {
 		return deploymentError(err)
 	}

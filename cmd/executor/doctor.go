@@ -165,16 +165,16 @@ func (d *doctor) server(ctx context.Context) ([]finding, error) {
 
 // durability checks the settings that "stored before sent" stands on.
 func (d *doctor) durability(ctx context.Context) ([]finding, error) {
+	settings, err := postgres.Durability(ctx, d.pool)
+	if err != nil {
+		return nil, err
+	}
 	var findings []finding
 	for _, setting := range postgres.DurableSettings() {
-		var value string
-		if err := d.pool.QueryRow(ctx, `SELECT current_setting($1)`, setting).Scan(&value); err != nil {
-			return findings, err
-		}
-		f := finding{setting, statusOK, value, ""}
-		if value == "off" {
+		f := finding{setting, statusOK, settings[setting], ""}
+		if settings[setting] == "off" {
 			f.Status = statusFail
-			f.Fix = "set " + setting + " = on: without it a crash of the database's machine loses accepted commands and attempts already sent"
+			f.Fix = "set " + setting + " = on, for the server, this database, role or URL: without it a crash of the database's machine loses accepted commands and attempts already sent"
 		}
 		findings = append(findings, f)
 	}

@@ -79,7 +79,17 @@ func becomesForgetful(t *testing.T, server *testkit.Server, env map[string]strin
 	if is, how := refused(); !is {
 		t.Errorf("a submit is answered with %s, want it unavailable", how)
 	}
+	var problem *client.Problem
+	if _, err := c.Resume(context.Background()); !errors.As(err, &problem) || problem.Code != "conflict" || !strings.Contains(problem.Detail, "full_page_writes is off") {
+		t.Errorf("a resume meanwhile is answered with %v", err)
+	}
+	if r := startExecutor(t, []string{"resume"}, env); r.Wait() != exitFailure || !strings.Contains(r.stderr.String(), "not resumed: ") {
+		t.Errorf("resume says %q", r.stderr.String())
+	}
 	server.Set("full_page_writes", "on")
+	if r := startExecutor(t, []string{"resume"}, env); r.Wait() != exitSuccess {
+		t.Errorf("resume says %q", r.stderr.String())
+	}
 	f.until(time.Now().Add(aMinute), "commands are accepted again", func() (bool, string) {
 		is, how := refused()
 		return !is, how

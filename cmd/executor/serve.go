@@ -181,6 +181,7 @@ func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv
 			return err
 		}
 	}
+	p.deployment.Demand(onlyDurable)
 	p.keys = apikeys.NewStore(pool, p.log)
 	p.api = api.NewServer(api.Config{
 		Commands: p.commands, Upstreams: ups, Reviews: p.doubts, Lookups: p.doubts, Notices: p.doubts, Reports: p.doubts,

@@ -93,7 +93,7 @@ func parse(url string) (*pgxpool.Config, error) {
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		registerUTC(conn.TypeMap())
 		pgxuuid.Register(conn.TypeMap()) // ids travel as 16 bytes, not as text
-		return noticeGone(ctx, conn)
+		return errors.Join(keepCommits(ctx, conn), noticeGone(ctx, conn))
 	}
 	return config, nil
 }

@@ -72,6 +72,31 @@ func TestOpenSetsTheSessionUp(t *testing.T) {
 	}
 }
 
+// TestARolesDefaultDoesNotMakeCommitsForgetful: a session that begins after it was
+// changed commits as those before, and it is noticed.
+func TestARolesDefaultDoesNotMakeCommitsForgetful(t *testing.T) {
+	ctx := context.Background()
+	pool := testkit.Open(t, testkit.EmptyDatabaseURL(t))
+	commits := func(want string) {
+		t.Helper()
+		var got string
+		if err := pool.QueryRow(ctx, `SELECT current_setting('synchronous_commit')`).Scan(&got); err != nil || got != want {
+			t.Errorf("synchronous_commit = %q, %v; want %s", got, err, want)
+		}
+	}
+	for set, want := range map[string]string{"off": "on", "remote_apply": "remote_apply"} {
+		if _, err := pool.Exec(ctx, `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = `+set+`', current_database()); END $$`); err != nil {
+			t.Fatal(err)
+		}
+		err := postgres.Durable(ctx, pool)
+		if told := err != nil && strings.Contains(err.Error(), "synchronous_commit"); told != (set == "off") {
+			t.Errorf("with %s: %v", set, err)
+		}
+		pool.Reset()
+		commits(want)
+	}
+}
+
 func TestTheURLGoesBeforeTheDefaults(t *testing.T) {
 	ctx := context.Background()
 	database := with(t, testkit.EmptyDatabaseURL(t), func(u *url.URL) {
