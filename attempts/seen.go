@@ -44,7 +44,7 @@ func endingOf(w *work, number int, o Observation) Ending {
 	if mask(j.Link) == j.Link {
 		e.Link = j.Link
 	}
-	e.RetryAfter = bounded(mask(o.Header.Get("Retry-After")))
+	e.heed(o.Header, mask)
 	for _, note := range j.Notes { // of a link elsewhere, for instance
 		e.Notes = append(e.Notes, maskCut(note))
 	}
@@ -63,6 +63,15 @@ func endingOf(w *work, number int, o Observation) Ending {
 	e.ResponseBody, cut = masker.Keep(w.operation.RedactBody(o.Body, false), w.target.Limits.StoredResponseBytes, !o.BodyComplete)
 	e.Truncated = e.Truncated || cut
 	return e
+}
+
+// heed keeps when the upstream wants to be asked again.
+func (e *Ending) heed(header http.Header, mask func(string) string) {
+	value, note := upstreams.RetryAfter(header, time.Now())
+	e.RetryAfter = bounded(mask(value))
+	if note != "" {
+		e.Notes = append(e.Notes, note)
+	}
 }
 
 // hidden is what must not be kept of an answer: our credential, and what the

@@ -156,7 +156,8 @@ func (r *round) heed(reply reply, now time.Time) {
 	if reply.status != http.StatusTooManyRequests && reply.status != http.StatusServiceUnavailable {
 		return
 	}
-	wait, ok := outcome.RetryAfter(reply.header.Get("Retry-After"), now)
+	after, _ := upstreams.RetryAfter(reply.header, now)
+	wait, ok := outcome.RetryAfter(after, now)
 	if !ok {
 		return
 	}

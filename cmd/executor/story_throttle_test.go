@@ -5,6 +5,7 @@ package main
 import (
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,6 +37,12 @@ func throttleStories() []story {
 			attempts: []string{throttled}, ends: "cancelled declined deadline"},
 		{name: "429 with a date as Retry-After", kind: "none", script: comeBackAt(6 * time.Second),
 			attempts: []string{throttled, created}, ends: "success applied applied", check: waitedASecond},
+
+		{name: "429 with a date by a clock that is ahead", kind: "none", script: comeBackBy(10*time.Minute, 3*time.Second),
+			attempts: []string{throttled, created}, ends: "success applied applied", check: waitedASecond},
+		{name: "429 with two values of Retry-After", kind: "none",
+			script:   answers(response("429 Too Many Requests", "Retry-After: 200\r\nRetry-After: 300\r\n", "{}"), testkit.Reply(201, `{"id":"p1"}`)),
+			attempts: []string{throttled, created}, ends: "success applied applied", check: retryAfterIgnored},
 
 		{name: "429 without Retry-After, no key", kind: "none", meets: "status=429,times=1",
 			attempts: []string{throttled, created}, ends: "success applied applied", effects: 1},
@@ -98,11 +105,29 @@ func throttleStories() []story {
 
 // comeBackAt answers the first request with 429 and a date.
 func comeBackAt(wait time.Duration) func(*peer) {
+	return comeBack(func() string { return "Retry-After: " + dateIn(wait) + "\r\n" })
+}
+
+// comeBackBy does so by a clock that is wrong, which shows in the response's own Date.
+func comeBackBy(wrong, wait time.Duration) func(*peer) {
+	return comeBack(func() string { return "Date: " + dateIn(wrong) + "\r\nRetry-After: " + dateIn(wrong+wait) + "\r\n" })
+}
+
+// comeBack makes its headers at the first request.
+func comeBack(headers func() string) func(*peer) {
+	var (
+		first  sync.Once
+		script func(*peer)
+	)
 	return func(p *peer) {
-		at := time.Now().Add(wait).UTC().Format(http.TimeFormat)
-		answers(response("429 Too Many Requests", "Retry-After: "+at+"\r\n", "{}"), testkit.Reply(201, `{"id":"p1"}`))(p)
+		first.Do(func() {
+			script = answers(response("429 Too Many Requests", headers(), "{}"), testkit.Reply(201, `{"id":"p1"}`))
+		})
+		script(p)
 	}
 }
+
+func dateIn(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
 
 // waitedASecond: Retry-After was heeded after the first attempt.
 func waitedASecond(t *testing.T, o told) {
