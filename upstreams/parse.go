@@ -78,11 +78,8 @@ func (r *reader) profile(m *mapping) *Profile {
 	}
 	p.Description = m.text("description", "")
 	p.Tenant = m.text("tenant", "default")
-	if p.Tenant == "" || len(p.Tenant) > 63 || !printableASCII(p.Tenant) {
-		m.fail("tenant", "is not a tenant's name", "Use 1 to 63 printable ASCII characters.")
-	}
-	if p.Tenant == audit.Deployment {
-		m.fail("tenant", "is not a tenant's name", "The deployment's own audit is kept under it; choose another.")
+	if wrong := audit.CheckTenant(p.Tenant); wrong != "" {
+		m.fail("tenant", "is not a tenant's name", wrong)
 	}
 	p.Egress = r.egress(m.mapping("egress"))
 	p.Base = r.base(m, p.Egress)

@@ -47,6 +47,7 @@ func TestOperatorsComeIn(t *testing.T) {
 		t.Errorf("with the password from stdin: %+v, %v", o, err)
 	}
 
+	execute(t, env, "operators", "add", "eve", "--role", "operator", "--link", "--valid-for", "200h").must(t, exitUsage) // and she is not there
 	r = execute(t, env, "operators", "add", "eve", "--role", "operator", "--link", "--url", "https://x.example.com/").must(t, exitSuccess)
 	_, line, _ := strings.Cut(r.stdout, "https://x.example.com/sign-in/link?")
 	query, _ := url.ParseQuery(strings.Fields(line)[0])

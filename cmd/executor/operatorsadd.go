@@ -96,6 +96,17 @@ func (f *admitFlags) base() (string, error) {
 	return u.Scheme + "://" + u.Host + strings.TrimRight(u.Path, "/"), nil
 }
 
+// checkLink refuses what no link can be made with, before anything is done.
+func (f *admitFlags) checkLink() error {
+	if _, err := f.base(); err != nil {
+		return err
+	}
+	if err := operators.CheckLink(f.validFor); err != nil {
+		return usage(err)
+	}
+	return nil
+}
+
 // link makes a link for an operator and prints it.
 func (f *admitFlags) link(cmd *cobra.Command, store *operators.Store, o operators.Operator) error {
 	base, err := f.base()
@@ -151,8 +162,7 @@ admin also changes webhooks, keys, operators and profiles, freezes and resumes.`
 
 // create adds the operator and prints how they come in.
 func (f *admitFlags) create(cmd *cobra.Command, n operators.New, byLink bool) error {
-	shown := ""
-	_, err := f.base()
+	shown, err := "", f.checkLink()
 	if !byLink {
 		n.Password, shown, err = f.password(cmd.InOrStdin())
 	}
@@ -225,7 +235,7 @@ and ending their sessions void it.`,
 		Example: "  executor operators link ann --url https://executor.example.com --valid-for 1h",
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
-			if _, err := f.base(); err != nil {
+			if err := f.checkLink(); err != nil {
 				return err
 			}
 			return f.withNamed(cmd.Context(), given[0], func(store *operators.Store, _ *operators.Sessions, o operators.Operator) error {

@@ -51,7 +51,7 @@ func (k Key) Allows(scope Scope) bool {
 
 var (
 	// ErrUnknown: no such API key, or it was revoked.
-	ErrUnknown = errors.New("unknown API key")
+	ErrUnknown = errors.New("unknown API key, or revoked already")
 	// ErrExists: the tenant has a live key of that name.
 	ErrExists = errors.New("an API key of that name exists")
 )
@@ -71,11 +71,9 @@ var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._@-]{0,99}$`)
 
 // check refuses what cannot become a key.
 func check(tenant, name string, scopes []string) error {
-	switch {
-	case tenant == "":
-		return errors.New("an API key needs a tenant")
-	case tenant == audit.Deployment:
-		return fmt.Errorf("no tenant is called %s: the deployment's own audit is kept under that name", tenant)
+	switch wrong := audit.CheckTenant(tenant); {
+	case wrong != "":
+		return fmt.Errorf("%q is not a tenant's name: %s", tenant, wrong)
 	case !names.MatchString(name):
 		return fmt.Errorf("the name %q does not fit: up to 100 letters, digits, spaces and . _ @ -, a letter or digit first", name)
 	case len(scopes) == 0:

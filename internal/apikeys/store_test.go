@@ -85,7 +85,7 @@ func TestCreateKeyRefuses(t *testing.T) {
 		tenant, name string
 		scopes       []string
 	}{
-		{"", "a", []string{"admin"}}, {audit.Deployment, "a", []string{"admin"}}, {"t", "", []string{"admin"}}, {"t", "a\nb", []string{"admin"}}, {"t", "a", nil}, {"t", "a", []string{"root"}},
+		{"", "a", []string{"admin"}}, {"a\tb", "a", []string{"admin"}}, {strings.Repeat("t", 64), "a", []string{"admin"}}, {audit.Deployment, "a", []string{"admin"}}, {"t", "", []string{"admin"}}, {"t", "a\nb", []string{"admin"}}, {"t", "a", nil}, {"t", "a", []string{"root"}},
 		{"t", strings.Repeat("x", 101), []string{"admin"}},
 	} {
 		if _, _, err := s.Create(t.Context(), tt.tenant, tt.name, tt.scopes, ann); err == nil {

@@ -71,8 +71,8 @@ func (s *Store) checkNew(ctx context.Context, n New) (hash *string, err error) {
 }
 
 func checkGrant(tenant string, role Role) error {
-	if tenant == "" || tenant == audit.Deployment {
-		return invalid("tenant", "a role needs a tenant")
+	if wrong := audit.CheckTenant(tenant); wrong != "" {
+		return invalid("tenant", "%q is not a tenant's name: %s", tenant, wrong)
 	}
 	_, err := ParseRole(string(role))
 	return err

@@ -26,8 +26,8 @@ var ErrLink = errors.New("the link does not work: it was used already, or it is 
 // CreateLink makes a token that signs its operator in once, within ttl. Only its
 // hash is stored. Another password, Disable and EndSessions void it.
 func (s *Store) CreateLink(ctx context.Context, by By, id uuid.UUID, ttl time.Duration) (token string, err error) {
-	if ttl <= 0 || ttl > MaxLink {
-		return "", invalid("duration", "a link works for up to %s", MaxLink)
+	if err := CheckLink(ttl); err != nil {
+		return "", err
 	}
 	token = rand.Text()
 	_, err = s.change(ctx, by, id, func(ctx context.Context, tx pgx.Tx, o Operator) (deed, error) {
@@ -54,6 +54,14 @@ func (s *Store) CreateLink(ctx context.Context, by By, id uuid.UUID, ttl time.Du
 		return "", err
 	}
 	return token, nil
+}
+
+// CheckLink refuses a time for which no link works.
+func CheckLink(ttl time.Duration) error {
+	if ttl <= 0 || ttl > MaxLink {
+		return invalid("duration", "a link works for some time, up to %s", MaxLink)
+	}
+	return nil
 }
 
 func forgetLinks(ctx context.Context, tx pgx.Tx) error {

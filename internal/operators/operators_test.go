@@ -168,6 +168,8 @@ func TestWhatIsNeverAccepted(t *testing.T) {
 		{"name", New{Name: "é", Tenant: tenant, Role: RoleViewer}},
 		{"name", New{Name: long, Tenant: tenant, Role: RoleViewer}},
 		{"tenant", New{Name: "a", Role: RoleViewer}},
+		{"tenant", New{Name: "a", Tenant: "x\ny", Role: RoleViewer}},
+		{"tenant", New{Name: "a", Tenant: long, Role: RoleViewer}},
 		{"tenant", New{Name: "a", Tenant: audit.Deployment, Role: RoleViewer}},
 		{"role", New{Name: "a", Tenant: tenant}},
 		{"role", New{Name: "a", Tenant: tenant, Role: "root"}},
