@@ -31,7 +31,7 @@ type grant struct {
 	TokenType   string          `json:"token_type"`
 	ExpiresIn   json.RawMessage `json:"expires_in"` // seconds; some send a string
 	Error       string          `json:"error"`
-	Description string          `json:"error_description"`
+	Description any             `json:"error_description"` // a text; what else some send is not told
 }
 
 // exchange asks for a token with the credentials in the Authorization header,
@@ -142,9 +142,10 @@ func read(res *http.Response, r TokenRequest) (Secret, time.Duration, error) {
 	switch media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); {
 	case res.StatusCode >= 300 && res.StatusCode < 400:
 		return fail("redirects are not followed; set token_url to the final address")
-	case res.StatusCode != http.StatusOK && parsed && g.Error != "":
-		return fail("%s", strings.TrimSuffix(g.Error+": "+g.Description, ": "))
-	case res.StatusCode != http.StatusOK:
+	case parsed && g.Error != "": // with 200 too
+		description, _ := g.Description.(string)
+		return fail("%s", strings.TrimSuffix(g.Error+": "+description, ": "))
+	case res.StatusCode != http.StatusOK && res.StatusCode != http.StatusCreated:
 		return fail("no OAuth 2.0 error in it (%s)", media)
 	case !parsed:
 		return fail("not a JSON token answer (%s)", media)

@@ -250,6 +250,8 @@ func TestTokenErrors(t *testing.T) {
 		detail string
 	}{
 		{"refused", reply(401, `{"error":"invalid_client","error_description":"unknown client"}`), 401, "invalid_client: unknown client"},
+		{"refused with 200", reply(200, `{"error":"invalid_scope","error_description":"not yours"}`), 200, "invalid_scope: not yours"},
+		{"refused in an odd form", reply(401, `{"error":"invalid_client","error_description":{"en":"no"}}`), 401, "invalid_client"},
 		{"without description", reply(400, `{"error":"invalid_scope"}`), 400, "invalid_scope"},
 		{"echo", reply(403, `{"error":"denied","error_description":"bad secret `+canary+`"}`), 403, "denied: bad secret [redacted]"},
 		{"control characters", reply(403, `{"error":"a\u001b[31m\nb"}`), 403, "a [31m b"},
