@@ -58,6 +58,7 @@ func (c *confidential) add(values ...string) {
 
 // members adds what stands at the paths of a document.
 func (c *confidential) members(body []byte, paths [][]string) {
+	body = withoutBOM(body)
 	if _, err := decodeJSON(body, len(body)); err != nil {
 		return
 	}

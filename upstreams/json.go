@@ -67,6 +67,10 @@ func decodeJSON(body []byte, limit int) (any, error) {
 	return value, nil
 }
 
+// withoutBOM is an answer without the byte order mark that some servers put before
+// their JSON, and that may be ignored (RFC 8259, 8.1).
+func withoutBOM(body []byte) []byte { return bytes.TrimPrefix(body, []byte("\uFEFF")) }
+
 // checkDepth refuses deep nesting before anything recurses into it.
 func checkDepth(body []byte) error {
 	depth, quoted := 0, false

@@ -38,6 +38,7 @@ func TestJudge(t *testing.T) {
 		{"an empty body where one is needed", ruled, reply(409, ``), outcome.AnswerUnclear, "", "answers[0]"},
 		{"a failure with 200", ruled, reply(200, `{"status":"failed","id":"p1"}`), outcome.AnswerRefused, "", "answers[1]"},
 		{"a success", ruled, reply(200, `{"status":"done","id":"p1"}`), outcome.AnswerApplied, "p1", "default table"},
+		{"a success behind a byte order mark", ruled, reply(200, "\uFEFF"+`{"status":"done","id":"p1"}`), outcome.AnswerApplied, "p1", "default table"},
 		{"a success without its mark", ruled, reply(201, `{}`), outcome.AnswerUnclear, "", "result.require[0]"},
 		{"a login page with 200", ruled, reply(200, `<html>`), outcome.AnswerUnclear, "", "answers[1]"},
 		{"a login page with 201", ruled, reply(201, `<html>`), outcome.AnswerUnclear, "", "result.require[0]"},

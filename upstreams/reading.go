@@ -71,7 +71,7 @@ func (w *reading) document() any {
 		w.noJSON = "is empty"
 		return nil
 	}
-	document, err := decodeJSON(w.response.Body, maxJSONBytes)
+	document, err := decodeJSON(withoutBOM(w.response.Body), maxJSONBytes)
 	switch {
 	case err != nil:
 		if w.noJSON = err.Error(); looksLikeJSON(w.response) {

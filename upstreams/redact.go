@@ -60,8 +60,12 @@ func (o *Operation) RedactBody(body []byte, request bool) []byte {
 		return body
 	}
 	paths := pathsOf(pointers)
-	if _, err := decodeJSON(body, len(body)); err == nil {
-		return redactJSON(body, paths)
+	document := body
+	if !request {
+		document = withoutBOM(body)
+	}
+	if _, err := decodeJSON(document, len(document)); err == nil {
+		return redactJSON(document, paths)
 	}
 	if request && o.Body == BodyForm {
 		if form, ok := redactForm(string(body), paths); ok {

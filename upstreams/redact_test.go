@@ -30,6 +30,8 @@ func TestRedactBody(t *testing.T) {
 		{"escaped", json, true, `{"a/b":true}`, `{"a/b":"[redacted]"}`},
 		{"nothing there", json, true, `{"x":1}`, `{"x":1}`},
 		{"response", json, false, `{"client_secret":null,"card":{"number":1}}`, `{"client_secret":"[redacted]","card":{"number":1}}`},
+		{"behind a byte order mark", json, false, "\uFEFF" + `{"client_secret":"abc"}`, `{"client_secret":"[redacted]"}`},
+		{"a request behind one", json, true, "\uFEFF" + `{"secrets":"abc"}`, redacted},
 		{"cut", json, false, `{"client_secret":"abc`, redacted},
 		{"twice", json, false, `{"client_secret":"a","client_secret":"b"}`, redacted},
 		{"a page", json, false, `<html>client_secret=abc`, redacted},

@@ -114,7 +114,7 @@ func (r *reader) warnTransient(m *mapping, listed []int) {
 func (r *reader) warnAnswers(m *mapping, o *Operation) {
 	page := Response{Status: 200, Headers: http.Header{"Content-Type": {"text/html"}}, Body: []byte("<html><title>Log in</title></html>"), BodyComplete: true, Attempt: 1}
 	if o.Judge(page).Answer == outcome.AnswerApplied {
-		r.warn("html_success", m, "result", "any 2xx counts as success, a login page too: say under `require` what a real answer holds, such as has(json.id)")
+		r.warn("html_success", m, "result", "any 2xx counts as success, a login page too: say under `require` what a real answer holds, such as json.id != null")
 	}
 	bare := func(status int) Judgement {
 		return o.Judge(Response{Status: status, Body: []byte("{}"), BodyComplete: true, Attempt: 1})
