@@ -377,6 +377,7 @@ const (
 const (
 	WaitingForBackoff    WaitingFor = "backoff"
 	WaitingForCredential WaitingFor = "credential"
+	WaitingForFile       WaitingFor = "file"
 	WaitingForFrozen     WaitingFor = "frozen"
 	WaitingForNotBefore  WaitingFor = "not_before"
 	WaitingForPaused     WaitingFor = "paused"

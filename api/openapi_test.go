@@ -292,7 +292,7 @@ func TestDocumentAgreesWithWords(t *testing.T) {
 			commands.CancelCancelled, commands.CancelRequested, commands.CancelTooLate, commands.CancelInDoubt}},
 		{"Waiting.for", property("Waiting", "for"), []commands.WaitFor{
 			commands.WaitBackoff, commands.WaitPermit, commands.WaitRate, commands.WaitRetryToken, commands.WaitThrottle,
-			commands.WaitPaused, commands.WaitFrozen, commands.WaitCredential, commands.WaitNotBefore}},
+			commands.WaitPaused, commands.WaitFrozen, commands.WaitCredential, commands.WaitFile, commands.WaitNotBefore}},
 		{"Finding", schemas["Finding"].Value, outcome.Findings()},
 		{"ReviewKind", schemas["ReviewKind"].Value, reconcile.ReviewKinds()},
 		{"ReviewAction", schemas["ReviewAction"].Value, []string{

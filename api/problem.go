@@ -64,6 +64,7 @@ func problemFor(err error) *failure {
 		invalid  *commands.Invalid
 		mismatch *commands.KeyMismatch
 		full     *commands.BacklogFull
+		away     *commands.FilesUnavailable
 	)
 	switch {
 	case errors.As(err, &f):
@@ -85,6 +86,10 @@ func problemFor(err error) *failure {
 	case errors.As(err, &full):
 		return &failure{code: ProblemCodeBacklogFull, headers: map[string]string{"Retry-After": "5"},
 			detail: fmt.Sprintf("As many commands wait or are under way as this tenant may have: %d. Nothing was accepted; repeat it later, with the same key.", full.Limit)}
+	case errors.As(err, &away):
+		return &failure{code: ProblemCodeUnavailable, headers: map[string]string{"Retry-After": "5"},
+			detail: "A file of the body cannot be read now: " + away.Detail + ". Nothing was accepted; repeat the request when whoever runs the service has mended it.",
+			fields: []FieldProblem{{Pointer: away.Pointer, Code: "unavailable", Detail: sentence(away.Detail)}}}
 	case doubtProblem(err) != nil:
 		return doubtProblem(err)
 	case webhookProblem(err) != nil:

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -167,5 +168,22 @@ func TestBacklogFull(t *testing.T) {
 	r = g.do("POST", "/v1/commands/batch", sending(`{"commands":[{"idempotency_key":"k","upstream":"u","operation":"o"}]}`)).want(200)
 	if !strings.Contains(string(r.body), `"code":"backlog_full"`) || strings.Contains(g.log.String(), "backlog") {
 		t.Errorf("%s, and the log has %s", r.body, g.log)
+	}
+}
+
+// TestFilesUnavailable: a submit whose file cannot be read now may be repeated, is told
+// which one, and nothing of this machine's folders.
+func TestFilesUnavailable(t *testing.T) {
+	g := newRig(t)
+	g.commands.submit = func(context.Context, commands.Submission) (commands.Accepted, error) {
+		return commands.Accepted{}, &commands.FilesUnavailable{Pointer: "/body_ref", Detail: "the tenant's folder is empty", Cause: errors.New("open /srv/bodies")}
+	}
+	r := g.submit("k", leastSubmit).want(503)
+	p := r.problem(ProblemCodeUnavailable)
+	if r.header.Get("Retry-After") == "" || len(p.Errors) != 1 || p.Errors[0].Pointer != "/body_ref" || strings.Contains(string(r.body), "srv") {
+		t.Errorf("%v %s", r.header, r.body)
+	}
+	if !strings.Contains(g.log.String(), "/srv/bodies") {
+		t.Errorf("the log says only %s", g.log)
 	}
 }

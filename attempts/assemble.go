@@ -1,9 +1,11 @@
 package attempts
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"executor/internal/bodyfiles"
 )
@@ -15,6 +17,10 @@ const (
 	assembledBytes = 256 << 20
 	assembledShare = 160 << 20
 )
+
+// assembleWithin bounds the reading of one body's files. Until then an attempt holds its
+// place among those to its upstream, so it is shorter than a drain.
+const assembleWithin = 20 * time.Second
 
 // errRoom: other bodies made of files are under way; this one waits for its turn.
 var errRoom = errors.New("no room for a body made of files at the moment")
@@ -51,8 +57,9 @@ func (r *room) give(upstream, size int64) {
 
 // assemble puts the files of a body into their places, in memory, so that what is
 // sent are the bytes that were compared. release gives the room back. A
-// *bodyfiles.Mismatch is for good; any other error may pass.
-func (e *Engine) assemble(w *work) (release func(), err error) {
+// *bodyfiles.Mismatch is for good; errRoom passes by itself, and a *bodyfiles.Unavailable
+// or bodyfiles.ErrNoRoot once somebody has mended it.
+func (e *Engine) assemble(ctx context.Context, w *work) (release func(), err error) {
 	files := w.Request.Files
 	if len(files) == 0 {
 		return func() {}, nil
@@ -65,7 +72,11 @@ func (e *Engine) assemble(w *work) (release func(), err error) {
 		return func() {}, errRoom
 	}
 	release = func() { e.assembled.give(w.UpstreamID, size) }
-	body, err := joined(w.Request.Body, files, func(f bodyfiles.File) ([]byte, error) { return e.files.Read(w.Tenant, f) }, size)
+	ctx, cancel := context.WithTimeout(ctx, e.assembleWithin)
+	defer cancel()
+	body, err := joined(w.Request.Body, files, size, func(body []byte, f bodyfiles.File) ([]byte, error) {
+		return e.files.Append(ctx, body, w.Tenant, f)
+	})
 	if err != nil {
 		release()
 		return func() {}, err
@@ -74,18 +85,17 @@ func (e *Engine) assemble(w *work) (release func(), err error) {
 	return release, nil
 }
 
-func joined(stored []byte, files []bodyfiles.Placed, read func(bodyfiles.File) ([]byte, error), size int64) ([]byte, error) {
-	body := make([]byte, 0, size)
+// joined makes the body, of so many bytes in all.
+func joined(stored []byte, files []bodyfiles.Placed, size int64, add func([]byte, bodyfiles.File) ([]byte, error)) (body []byte, err error) {
+	body = make([]byte, 0, size)
 	from := int64(0)
 	for _, f := range files {
 		if f.At < from || f.At > int64(len(stored)) {
 			return nil, fmt.Errorf("the file %q has no place in the body", f.Path)
 		}
-		content, err := read(f.File)
-		if err != nil {
+		if body, err = add(append(body, stored[from:f.At]...), f.File); err != nil {
 			return nil, err
 		}
-		body = append(append(body, stored[from:f.At]...), content...)
 		from = f.At
 	}
 	return append(body, stored[from:]...), nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -212,6 +213,72 @@ func TestFileIsSentAgain(t *testing.T) {
 	if gone = p.final(t, gone.ID); gone.State != outcome.StateCancelled || gone.Outcome.Reason != outcome.OutcomeReasonNeverSent || len(up.of("gone")) != 0 {
 		t.Errorf("%s %+v", gone.State, gone.Outcome)
 	}
+}
+
+// TestFilesThatCannotBeRead: while the volume is not there, or its disk stands still, a
+// command waits without an attempt and holds up no other one; afterwards it is sent.
+func TestFilesThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	root, back := t.TempDir(), make(chan struct{})
+	up := newUpstream(t, func(http.ResponseWriter, *http.Request, int) {})
+	var log journal
+	p := startProcess(t, database(t), options{files: root, log: &log, disk: func(path string) {
+		if path == "still" {
+			<-back
+		}
+	}})
+	p.apply(t, profileOf("up", up.URL, "limits: {max_in_flight: 1}"))
+	p.pause(t, true)
+	var (
+		waiting    []commands.Command
+		waitingFor *bodyfiles.File
+	)
+	for _, key := range []string{"still", "gone", "gone too", "hasty"} {
+		s := submission(key, "upload")
+		s.Body, s.HasBody, s.BodyFile, s.OneShot = nil, false, bodyFile(t, root, key, key), key == "gone too"
+		if key == "hasty" {
+			s.Timeout = 3 * time.Second
+		}
+		waiting = append(waiting, p.submit(t, s))
+		if key == "gone" {
+			waitingFor = s.BodyFile
+		}
+	}
+	elsewhere := filepath.Join(t.TempDir(), "volume")
+	if err := os.Rename(filepath.Join(root, "default"), elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	p.pause(t, false)
+	for _, c := range waiting[:3] {
+		p.waitsFor(t, c.ID, commands.WaitFile)
+	}
+	if c := p.final(t, waiting[3].ID); c.State != outcome.StateCancelled || c.Outcome.DecidedBy != outcome.DecidedByDeadline || c.Attempts != 0 {
+		t.Errorf("without its file it ended %s after %d attempts: %+v", c.State, c.Attempts, c.Outcome)
+	}
+	if c := p.final(t, p.submit(t, submission("other", "pay")).ID); c.State != outcome.StateSuccess {
+		t.Errorf("a command without files ended %s", c.State)
+	}
+	again, fresh := submission("gone", "upload"), submission("fresh", "upload")
+	again.Body, again.HasBody, again.BodyFile = nil, false, waitingFor
+	fresh.Body, fresh.HasBody, fresh.BodyFile = nil, false, waitingFor
+	var away *commands.FilesUnavailable
+	if _, err := p.commands.Submit(t.Context(), fresh); !errors.As(err, &away) || away.Pointer != "/body_ref" {
+		t.Errorf("a file that nobody can compare was accepted: %v", err)
+	}
+	if a, err := p.commands.Submit(t.Context(), again); err != nil || !a.Replayed || a.Command.ID != waiting[1].ID {
+		t.Errorf("repeated without the volume: %+v, %v", a, err)
+	}
+	if err := os.Rename(elsewhere, filepath.Join(root, "default")); err != nil {
+		t.Fatal(err)
+	}
+	close(back)
+	for _, c := range waiting[:3] {
+		c = p.final(t, c.ID)
+		if sent := up.of(c.Key); c.State != outcome.StateSuccess || c.Attempts != 1 || len(sent) != 1 || sent[0].Body != c.Key {
+			t.Errorf("%s: ended %s after %d attempts, sent %+v", c.Key, c.State, c.Attempts, sent)
+		}
+	}
+	log.leaks(t, "file of a body unavailable")
 }
 
 // TestMultipartOnTheWire: what a server reads are the parts, a file among them, and

@@ -72,6 +72,8 @@ type Engine struct {
 	hop        string
 	assembled  room // of bodies made of files that are under way
 
+	assembleWithin time.Duration
+
 	loops sync.WaitGroup
 	stop  context.CancelFunc // ends the loops
 	quit  chan struct{}      // closed when the process gives up on unknown writes
@@ -100,7 +102,7 @@ func NewEngine(c EngineConfig) (*Engine, error) {
 	}
 	e := &Engine{
 		pool: c.Pool, commands: c.Commands, upstreams: c.Upstreams, sender: c.Sender, access: upstreams.NewAccess(c.Secrets, c.Tokens),
-		hop: c.Hop, files: c.Files, drain: c.Drain, river: c.River.withDefaults(), log: c.Log, quit: make(chan struct{}), nudge: make(chan struct{}, 1),
+		hop: c.Hop, files: c.Files, assembleWithin: assembleWithin, drain: c.Drain, river: c.River.withDefaults(), log: c.Log, quit: make(chan struct{}), nudge: make(chan struct{}, 1),
 		lanes: make(map[int64]*lane), first: make(map[int64]int),
 	}
 	own, err := ownPool(c.Pool)

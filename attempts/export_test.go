@@ -11,6 +11,9 @@ import (
 // before its end is recorded. It is called before Start.
 func (e *Engine) SetFaults(begun, seen func(uuid.UUID)) { e.faults = faults{begun, seen} }
 
+// SetAssembleWithin bounds the reading of files. It is called before Start.
+func (e *Engine) SetAssembleWithin(d time.Duration) { e.assembleWithin = d }
+
 // BeginAfter asks to begin an attempt of a command that was read when it had so many.
 func (e *Engine) BeginAfter(ctx context.Context, id uuid.UUID, attempts int) error {
 	_, err := e.store.Begin(ctx, Start{CommandID: id, After: attempts, Request: `{}`, BodySHA256: []byte{}, Total: time.Second})

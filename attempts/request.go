@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"executor/commands"
+	"executor/internal/bodyfiles"
 	"executor/outcome"
 	"executor/upstreams"
 )
@@ -29,7 +30,7 @@ type work struct {
 	request   WireRequest
 	start     Start
 	refreshed bool
-	unfit     error                // its body cannot be made, now or later
+	unfit     *bodyfiles.Mismatch  // its body cannot be made, now or later
 	access    upstreams.Credential // in use; a token is dropped after a 401
 }
 

@@ -171,6 +171,7 @@ type options struct {
 	resolver    attempts.Resolver   // nil for the machine's
 	begun, seen func(uuid.UUID)     // faults
 	files       string              // root of the files of bodies
+	disk        func(path string)   // strikes before one of them is opened for sending
 	log         io.Writer           // nil for none
 }
 
@@ -200,8 +201,12 @@ func startProcess(t testing.TB, pool *pgxpool.Pool, o options) *process {
 	if o.getenv == nil {
 		o.getenv = os.Getenv
 	}
+	files := bodyfiles.New(o.files)
+	if o.disk != nil {
+		files.SetFault(func(_, path string) { o.disk(path) })
+	}
 	p.engine, err = attempts.NewEngine(attempts.EngineConfig{
-		Pool: pool, Commands: cmds, Upstreams: ups, Files: bodyfiles.New(o.files),
+		Pool: pool, Commands: cmds, Upstreams: ups, Files: files,
 		Sender:  attempts.NewSender(attempts.SenderConfig{Guard: guard, Resolver: o.resolver}),
 		Secrets: egress.NewSecrets(o.getenv, ""), Tokens: egress.NewTokens(egress.TokensConfig{Guard: guard}),
 		Instance: p.instance, Expected: o.expected, LeaseTTL: o.leaseTTL, Drain: o.drain, Log: log,
@@ -210,6 +215,9 @@ func startProcess(t testing.TB, pool *pgxpool.Pool, o options) *process {
 		t.Fatal(err)
 	}
 	p.engine.SetFaults(o.begun, o.seen)
+	if o.disk != nil {
+		p.engine.SetAssembleWithin(500 * time.Millisecond)
+	}
 	cmds.SetStarter(p.engine)
 	if err := p.engine.Start(context.Background()); err != nil {
 		t.Fatal(err)

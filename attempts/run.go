@@ -21,8 +21,12 @@ import (
 // it the queue alone wakes the command.
 const nearWait = 30 * time.Second
 
-// credentialWait is how often a command whose credential is missing looks for it.
-const credentialWait = 15 * time.Second
+// credentialWait is how often a command whose credential is missing looks for it, and
+// fileWait how often one that has a file which cannot be read tries again.
+const (
+	credentialWait = 15 * time.Second
+	fileWait       = 15 * time.Second
+)
 
 // roomWait is how soon a body made of files asks again for room in memory.
 const roomWait = 500 * time.Millisecond
@@ -78,16 +82,10 @@ func (e *Engine) attempt(ctx context.Context, it *item, f *flight) (ran, *item) 
 	if err := e.pin(ctx, w); err != nil {
 		return e.unready(ctx, it, w, err)
 	}
-	release, err := e.assemble(w)
+	release, err := e.assemble(ctx, w)
 	defer release()
-	var mismatch *bodyfiles.Mismatch
-	switch {
-	case errors.Is(err, errRoom):
-		return e.later(it, roomWait)
-	case errors.As(err, &mismatch):
-		w.unfit = mismatch
-	case err != nil:
-		return e.trouble(it, err)
+	if err != nil && !errors.As(err, &w.unfit) {
+		return e.unmade(ctx, it, w, err)
 	}
 	err = e.dress(ctx, w)
 	it.secrets = w.access.Secrets
@@ -172,13 +170,33 @@ func (e *Engine) unready(ctx context.Context, it *item, w *work, err error) (ran
 		return e.unsent(ctx, it, w, o, time.Now())
 	case errors.Is(err, egress.ErrMissing), errors.Is(err, egress.ErrReference):
 		e.log.Warn("credential missing", "command_id", w.ID, "upstream_id", w.UpstreamID, "error", err)
-		if err := e.commands.Park(ctx, w.ID, commands.WaitCredential, credentialWait); err != nil {
-			return e.trouble(it, err)
-		}
-		return ran{}, nil
+		return e.park(ctx, it, w, commands.WaitCredential, credentialWait)
 	default:
 		return e.trouble(it, err)
 	}
+}
+
+// unmade is a command whose body cannot be put together now. That is no attempt
+// either: it waits for the files, like for a secret, until its deadline.
+func (e *Engine) unmade(ctx context.Context, it *item, w *work, err error) (ran, *item) {
+	var away *bodyfiles.Unavailable
+	switch {
+	case errors.Is(err, errRoom):
+		return e.later(it, roomWait)
+	case errors.As(err, &away), errors.Is(err, bodyfiles.ErrNoRoot):
+		e.log.Warn("file of a body unavailable", "command_id", w.ID, "upstream_id", w.UpstreamID, "tenant", w.Tenant, "error", err)
+		return e.park(ctx, it, w, commands.WaitFile, fileWait)
+	default:
+		return e.trouble(it, err)
+	}
+}
+
+// park puts the command off, without an attempt, and says what it waits for.
+func (e *Engine) park(ctx context.Context, it *item, w *work, what commands.WaitFor, again time.Duration) (ran, *item) {
+	if err := e.commands.Park(ctx, w.ID, what, again); err != nil {
+		return e.trouble(it, err)
+	}
+	return ran{}, nil
 }
 
 // unsent records an attempt that provably never left.

@@ -95,6 +95,7 @@ const (
 	WaitPaused     WaitFor = "paused"      // a person paused the upstream
 	WaitFrozen     WaitFor = "frozen"      // the deployment sends nothing
 	WaitCredential WaitFor = "credential"  // a secret that the profile names is missing
+	WaitFile       WaitFor = "file"        // a file of the body cannot be read now
 	WaitNotBefore  WaitFor = "not_before"  // the caller's own wish
 )
 

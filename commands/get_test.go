@@ -192,7 +192,7 @@ func TestWordsInTheDatabase(t *testing.T) {
 	}
 	for column, want := range map[string][]string{
 		"commands.state":             words(outcome.States()),
-		"commands.wait_for":          texts(commands.WaitBackoff, commands.WaitRetryToken, commands.WaitNotBefore, commands.WaitThrottle, commands.WaitCredential),
+		"commands.wait_for":          texts(commands.WaitBackoff, commands.WaitRetryToken, commands.WaitNotBefore, commands.WaitThrottle, commands.WaitCredential, commands.WaitFile),
 		"commands.phase":             texts(outcome.NextActionLookup, outcome.NextActionReview),
 		"attempts.evidence":          words(outcome.Evidences()),
 		"attempts.answer":            append(words(outcome.Answers()), ""),

@@ -28,7 +28,7 @@ type entry struct {
 }
 
 // prepare checks a submission and renders its request. What the caller can mend
-// is an *Invalid.
+// is an *Invalid, what the operator can a *FilesUnavailable.
 func (s *Store) prepare(ctx context.Context, sub Submission) (*entry, error) {
 	up, err := s.upstreams.Latest(ctx, sub.Tenant, sub.Upstream)
 	if errors.Is(err, upstreams.ErrNotFound) {

@@ -44,15 +44,18 @@ type Request struct {
 // Submit accepts a command, or finds the one that the key is bound to. When it
 // returns without an error the command is durable; ErrUnavailable means that it
 // may or may not be, and that repeating the call with the same key tells. A
-// *BacklogFull says that nothing was accepted, for now.
+// *BacklogFull and a *FilesUnavailable say that nothing was accepted, for now.
 func (s *Store) Submit(ctx context.Context, sub Submission) (Accepted, error) {
 	if err := s.refused(); err != nil {
 		return Accepted{}, err
 	}
 	e, err := s.prepare(ctx, sub)
-	var bad *Invalid
-	if errors.As(err, &bad) {
-		return s.replayOf(ctx, sub, bad)
+	var (
+		bad  *Invalid
+		away *FilesUnavailable
+	)
+	if errors.As(err, &bad) || errors.As(err, &away) {
+		return s.replayOf(ctx, sub, err)
 	}
 	if err != nil {
 		return Accepted{}, err

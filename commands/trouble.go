@@ -19,6 +19,7 @@ const (
 	TroubleProfile    = "profile_unreadable"
 	TroublePaused     = "paused"
 	TroubleCredential = "credential_missing"
+	TroubleFile       = "file_unavailable"
 	TroubleThrottled  = "throttled"
 	TroubleBudget     = "budget_empty"
 	TroubleFailing    = "failing"
@@ -42,6 +43,8 @@ func (u UpstreamStatus) trouble(now time.Time) *Trouble {
 		return &Trouble{TroublePaused, fmt.Sprintf("Paused by %s: %s", u.PausedBy, u.PausedReason)}
 	case u.Waits[WaitCredential] > 0:
 		return &Trouble{TroubleCredential, "A secret that its profile names is missing: commands wait for it until their deadline."}
+	case u.Waits[WaitFile] > 0:
+		return &Trouble{TroubleFile, "A file of a body cannot be read: its volume is not there, or does not answer. Commands wait for it until their deadline; the log says why."}
 	case u.ThrottledUntil != nil && u.ThrottledUntil.After(now):
 		return &Trouble{TroubleThrottled, fmt.Sprintf("It asked for a pause until %s: nothing is sent before.", u.ThrottledUntil.UTC().Format("15:04:05 UTC"))}
 	case u.Budget.Burst > 0 && u.BudgetTokens < 1:

@@ -15,8 +15,8 @@ func (r commandRow) heldBack() *Waiting {
 		return &Waiting{For: WaitFrozen}
 	case r.PausedAt != nil:
 		return &Waiting{For: WaitPaused}
-	case r.WaitFor != nil && *r.WaitFor == WaitCredential:
-		return &Waiting{For: WaitCredential} // looked for again and again; nobody knows when it is there
+	case r.WaitFor != nil && (*r.WaitFor == WaitCredential || *r.WaitFor == WaitFile):
+		return &Waiting{For: *r.WaitFor} // looked for again and again; nobody knows when it is there
 	case r.NextAttemptAt.After(r.Now):
 		w := &Waiting{For: WaitBackoff, Until: r.NextAttemptAt}
 		if r.WaitFor != nil {

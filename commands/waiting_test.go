@@ -51,6 +51,9 @@ func TestWaiting(t *testing.T) {
 		{"a credential", func(t *testing.T, r *rig) commands.Command {
 			return r.waitFor(t, "k", commands.WaitCredential, time.Hour)
 		}, commands.WaitCredential, nil},
+		{"a file of its body", func(t *testing.T, r *rig) commands.Command {
+			return r.waitFor(t, "k", commands.WaitFile, time.Hour)
+		}, commands.WaitFile, nil},
 		{"a credential, to be looked for now", func(t *testing.T, r *rig) commands.Command {
 			return r.waitFor(t, "k", commands.WaitCredential, -time.Second)
 		}, commands.WaitCredential, nil},

@@ -17,7 +17,7 @@ import (
 // one is missing.
 var waits = []commands.WaitFor{
 	commands.WaitBackoff, commands.WaitPermit, commands.WaitRate, commands.WaitRetryToken, commands.WaitThrottle, commands.WaitPaused,
-	commands.WaitFrozen, commands.WaitCredential, commands.WaitNotBefore,
+	commands.WaitFrozen, commands.WaitCredential, commands.WaitFile, commands.WaitNotBefore,
 }
 
 func TestEveryWordHasItsSentence(t *testing.T) {

@@ -22,6 +22,7 @@ var waitWords = map[commands.WaitFor]string{
 	commands.WaitPaused:     "only after a person has resumed the upstream: it is paused.",
 	commands.WaitFrozen:     "only after a person has resumed the deployment: it is frozen, or the data is another deployment's.",
 	commands.WaitCredential: "when a secret that the profile names is there: it is missing, and looked for again and again.",
+	commands.WaitFile:       "when the files of its body can be read again: their volume is not there, or does not answer, and is tried again and again.",
 	commands.WaitNotBefore:  "when the moment has come before which the caller wants nothing sent.",
 }
 

@@ -128,7 +128,8 @@ var waitNouns = []struct {
 }{
 	{commands.WaitBackoff, "the pause between two attempts"}, {commands.WaitPermit, "a free place under way"}, {commands.WaitRate, "the rate limit"},
 	{commands.WaitRetryToken, "a retry token"}, {commands.WaitThrottle, "the pause that the upstream asked for"}, {commands.WaitPaused, "a person to resume"},
-	{commands.WaitFrozen, "the deployment to be resumed"}, {commands.WaitCredential, "a secret that is missing"}, {commands.WaitNotBefore, "the moment that the caller named"},
+	{commands.WaitFrozen, "the deployment to be resumed"}, {commands.WaitCredential, "a secret that is missing"}, {commands.WaitFile, "a file that cannot be read"},
+	{commands.WaitNotBefore, "the moment that the caller named"},
 }
 
 func waitCounts(waits map[commands.WaitFor]int64) (list []waitCount) {

@@ -53,7 +53,7 @@ func (u upstreamView) Standing() string {
 		return "works"
 	}
 	return map[string]string{
-		commands.TroubleProfile: "unreadable", commands.TroublePaused: "paused", commands.TroubleCredential: "no secret",
+		commands.TroubleProfile: "unreadable", commands.TroublePaused: "paused", commands.TroubleCredential: "no secret", commands.TroubleFile: "no file",
 		commands.TroubleThrottled: "throttled", commands.TroubleBudget: "no retries", commands.TroubleFailing: "failing",
 	}[u.Trouble.Code]
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"executor/attempts"
+	"executor/commands"
 	"executor/internal/egress"
 	"executor/internal/postgres"
 	"executor/migrations"
@@ -119,7 +120,7 @@ func examine(ctx context.Context, config Config, getenv func(string) string) []f
 		check func(context.Context) ([]finding, error)
 	}{
 		{"deployment", d.deployment}, {"processes", d.processes}, {"attempts", d.attempts},
-		{"upstreams", d.upstreams}, {"backlog", d.backlog}, {"unresolved", d.unresolved}, {"webhooks", d.webhooks}, {"sealed secrets", d.sealed},
+		{"upstreams", d.upstreams}, {"backlog", d.backlog}, {"files", d.files}, {"unresolved", d.unresolved}, {"webhooks", d.webhooks}, {"sealed secrets", d.sealed},
 	} {
 		findings = append(findings, d.run(ctx, c.name, c.check)...)
 	}
@@ -365,4 +366,18 @@ func (d *doctor) backlog(ctx context.Context) ([]finding, error) {
 		return []finding{{"backlog", statusWarn, "a command has been due for " + age(a.OldestDue), "see what it waits for: executor list --state pending"}}, nil
 	}
 	return []finding{{"backlog", statusOK, "nothing has been due for long", ""}}, nil
+}
+
+// files looks among the commands that are due next for those that wait for a file of
+// their body.
+func (d *doctor) files(ctx context.Context) ([]finding, error) {
+	var waiting int
+	err := d.pool.QueryRow(ctx, `
+		SELECT count(*) FILTER (WHERE wait_for = $1) FROM (
+			SELECT wait_for FROM commands WHERE next_attempt_at IS NOT NULL ORDER BY next_attempt_at LIMIT 10000) next`, commands.WaitFile).Scan(&waiting)
+	if err != nil || waiting == 0 {
+		return nil, err
+	}
+	return []finding{{"files", statusWarn, fmt.Sprintf("commands that wait for a file of their body: %d", waiting),
+		"mount the volume under EXECUTOR_BODY_DIR, or let the workers read it; their log names the files; deadlines run on"}}, nil
 }

@@ -247,6 +247,9 @@ func TestDoctorFindsWhatWaits(t *testing.T) {
 		INSERT INTO commands (id, tenant, idempotency_key, upstream_id, operation, profile_version, state, created_at, deadline, next_attempt_at)
 		VALUES (gen_random_uuid(), 'default', 'late', $1, 'ping', 1, 'pending', now(), now() + interval '1 hour', now() - interval '10 minutes')`, u.ID)
 	expect("backlog", statusWarn, "due for 10m")
+	expect("files", "", "")
+	statement(t, pool, `UPDATE commands SET wait_for = 'file'`)
+	expect("files", statusWarn, "a file of their body: 1")
 	statement(t, pool, `
 		INSERT INTO commands (id, tenant, idempotency_key, upstream_id, operation, profile_version, state, phase, created_at, deadline, outcome, finalized_at)
 		VALUES (gen_random_uuid(), 'default', 'doubt', $1, 'ping', 1, 'unresolved', 'review', now() - interval '4 hours', now(), '{}', now() - interval '3 hours')`, u.ID)

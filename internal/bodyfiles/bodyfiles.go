@@ -4,19 +4,13 @@
 package bodyfiles
 
 import (
-	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net/url"
-	"os"
 	"path"
 	"strings"
-	"syscall"
 )
 
 // MaxBytes is the most that one file, or all files of one body, may have: a body is
@@ -49,18 +43,24 @@ type Mismatch struct {
 
 func (m *Mismatch) Error() string { return fmt.Sprintf("the file %q %s", m.Path, m.Detail) }
 
-// verifying bounds how many files are compared at a time for those who submit: each
-// takes the machine some tenths of a second.
-const verifying = 2
-
-// Root is the folder with one folder a tenant in it.
-type Root struct {
-	dir  string
-	room chan struct{}
+// Unavailable says that a file cannot be read now: its folder or its volume is not
+// there, this process may not read it, or nothing came of it in time. Whoever runs the
+// deployment can mend that, and then the same reference is good.
+type Unavailable struct {
+	Path   string
+	Detail string // for callers: without the folders of this machine
+	Cause  error  // for the log; nil where Detail says it all
 }
 
-// New looks below dir; with "" every file is ErrNoRoot.
-func New(dir string) *Root { return &Root{dir: dir, room: make(chan struct{}, verifying)} }
+func (u *Unavailable) Error() string {
+	text := fmt.Sprintf("the file %q cannot be read now: %s", u.Path, u.Detail)
+	if u.Cause != nil {
+		text += ": " + u.Cause.Error()
+	}
+	return text
+}
+
+func (u *Unavailable) Unwrap() error { return u.Cause }
 
 // Check says what is wrong with a reference by itself; "" is nothing.
 func Check(f File) string {
@@ -76,101 +76,6 @@ func Check(f File) string {
 	default:
 		return ""
 	}
-}
-
-// Read opens a tenant's file and returns its bytes if they are those that were
-// referred to. Neither .. nor a link leads out of the tenant's folder. The error is a
-// *Mismatch, ErrNoRoot, or what the file system says, which may pass.
-func (r *Root) Read(tenant string, f File) ([]byte, error) {
-	var content bytes.Buffer
-	content.Grow(int(min(max(f.Size, 0), MaxBytes)) + bytes.MinRead)
-	if err := r.copy(&content, tenant, f); err != nil {
-		return nil, err
-	}
-	return content.Bytes(), nil
-}
-
-// Verify compares a file as Read does, and holds none of it in memory. It waits until
-// few others do the same; ctx ends that wait.
-func (r *Root) Verify(ctx context.Context, tenant string, f File) error {
-	if r == nil {
-		return ErrNoRoot
-	}
-	select {
-	case r.room <- struct{}{}:
-		defer func() { <-r.room }()
-		return r.copy(io.Discard, tenant, f)
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// copy writes a file's bytes, which count only if it returns no error.
-func (r *Root) copy(to io.Writer, tenant string, f File) error {
-	if bad := Check(f); bad != "" {
-		return &Mismatch{f.Path, "is referred to in a way that cannot be: " + bad}
-	}
-	file, err := r.open(tenant, f.Path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	switch {
-	case err != nil:
-		return fmt.Errorf("look at the file %q: %w", f.Path, err)
-	case !info.Mode().IsRegular():
-		return &Mismatch{f.Path, "is no regular file"}
-	case info.Size() != f.Size:
-		return &Mismatch{f.Path, fmt.Sprintf("has %d bytes instead of %d", info.Size(), f.Size)}
-	}
-	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(to, sum), io.LimitReader(file, f.Size+1))
-	switch {
-	case err != nil:
-		return fmt.Errorf("read the file %q: %w", f.Path, err)
-	case n != f.Size || hex.EncodeToString(sum.Sum(nil)) != f.SHA256:
-		return &Mismatch{f.Path, "has other bytes than those of that SHA-256"}
-	default:
-		return nil
-	}
-}
-
-func (r *Root) open(tenant, name string) (*os.File, error) {
-	if r == nil || r.dir == "" {
-		return nil, ErrNoRoot
-	}
-	root, err := os.OpenRoot(r.dir)
-	if err != nil {
-		return nil, fmt.Errorf("open the folder for files of bodies: %w", err)
-	}
-	defer root.Close()
-	own, err := root.OpenRoot(folder(tenant))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &Mismatch{name, "is not there: the tenant has no folder"}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open the folder of tenant %s: %w", tenant, err)
-	}
-	defer own.Close()
-	file, err := own.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would wait for its writer
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, &Mismatch{name, "is not there"}
-	case err != nil && !fromSystem(err):
-		return nil, &Mismatch{name, "leads out of the tenant's folder"}
-	case err != nil:
-		return nil, fmt.Errorf("open the file %q: %w", name, errors.Unwrap(err))
-	default:
-		return file, nil
-	}
-}
-
-// fromSystem tells what the system says, which has a number, from os.Root's own refusal
-// of a path that escapes.
-func fromSystem(err error) bool {
-	var number syscall.Errno
-	return errors.As(err, &number)
 }
 
 // folder is a tenant's: its name, escaped so that it is one step of a path and

@@ -1,0 +1,126 @@
+package bodyfiles
+
+import (
+	"context"
+	"io"
+	"sync"
+)
+
+const (
+	// verifying bounds how many files are compared at a time for those who submit: each
+	// takes the machine some tenths of a second.
+	verifying = 2
+	// standing bounds how many reads of one tenant may stand still on a disk that does
+	// not answer, and standingAll those of all: each takes a thread, and nothing ends it
+	// but the disk.
+	standing    = 2
+	standingAll = 100
+)
+
+// Root is the folder with one folder a tenant in it.
+type Root struct {
+	dir    string
+	room   chan struct{}
+	before func(tenant, path string) // a test's
+
+	mu    sync.Mutex
+	left  map[string]int // reads that nobody waits for any more and that go on, by tenant
+	total int            // of them
+}
+
+// New looks below dir; with "" every file is ErrNoRoot.
+func New(dir string) *Root {
+	return &Root{dir: dir, room: make(chan struct{}, verifying), before: func(string, string) {}, left: make(map[string]int)}
+}
+
+// SetFault lets a test strike before a file is opened, as a disk that stands still
+// does. It is called before anything is read.
+func (r *Root) SetFault(before func(tenant, path string)) { r.before = before }
+
+// Append opens a tenant's file and appends its bytes to body, if they are those that
+// were referred to. Neither .. nor a link leads out of the tenant's folder. The error is
+// a *Mismatch, which is for good, an *Unavailable, or ErrNoRoot. It returns when ctx
+// ends, whatever the disk does.
+func (r *Root) Append(ctx context.Context, body []byte, tenant string, f File) ([]byte, error) {
+	w := appender{body}
+	if err := r.read(ctx, &w, tenant, f); err != nil {
+		return nil, err
+	}
+	return w.to, nil
+}
+
+type appender struct{ to []byte }
+
+func (a *appender) Write(b []byte) (int, error) {
+	a.to = append(a.to, b...)
+	return len(b), nil
+}
+
+// Verify compares a file as Append does, and holds none of it in memory. It waits until
+// few others do the same.
+func (r *Root) Verify(ctx context.Context, tenant string, f File) error {
+	if r == nil {
+		return ErrNoRoot
+	}
+	select {
+	case r.room <- struct{}{}:
+		defer func() { <-r.room }()
+		return r.read(ctx, io.Discard, tenant, f)
+	case <-ctx.Done():
+		return &Unavailable{f.Path, "too many others are being compared", ctx.Err()}
+	}
+}
+
+// read copies a file in a goroutine of its own, which alone stands still where the disk
+// does: then it holds a thread and a few kilobytes, and no place of those who read.
+func (r *Root) read(ctx context.Context, to io.Writer, tenant string, f File) error {
+	switch bad := Check(f); {
+	case bad != "":
+		return &Mismatch{f.Path, "is referred to in a way that cannot be: " + bad}
+	case r == nil || r.dir == "":
+		return ErrNoRoot
+	case r.stuck(tenant):
+		return &Unavailable{f.Path, "the disk does not answer: earlier reads still wait for it", nil}
+	}
+	from, into := io.Pipe()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.before(tenant, f.Path)
+		into.CloseWithError(r.copy(into, tenant, f))
+	}()
+	giveUp := context.AfterFunc(ctx, func() {
+		into.CloseWithError(&Unavailable{f.Path, "it was not read in time", ctx.Err()})
+	})
+	defer giveUp()
+	_, err := io.Copy(to, from)
+	if err != nil && ctx.Err() != nil {
+		r.leave(tenant, ended)
+	}
+	return err
+}
+
+// stuck reports whether a further read could only wait for the same disk.
+func (r *Root) stuck(tenant string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left[tenant] >= standing || r.total >= standingAll
+}
+
+// leave counts a read for as long as it goes on by itself.
+func (r *Root) leave(tenant string, ended <-chan struct{}) {
+	r.count(tenant, 1)
+	go func() {
+		<-ended
+		r.count(tenant, -1)
+	}()
+}
+
+func (r *Root) count(tenant string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.total += n
+	if r.left[tenant] += n; r.left[tenant] == 0 {
+		delete(r.left, tenant)
+	}
+}
