@@ -1302,6 +1302,12 @@ type MatrixRow struct {
 	Wait string `json:"wait"`
 }
 
+// MayReason defines model for MayReason.
+type MayReason struct {
+	// Reason Kept with the actor's name.
+	Reason *string `json:"reason,omitempty"`
+}
+
 // Metadata The caller's own labels; at most 50, names up to 40 characters, values up to 500.
 type Metadata map[string]string
 
@@ -2242,6 +2248,8 @@ type ServerInterface interface {
 	GetDeployment(w http.ResponseWriter, r *http.Request) error
 	// AdoptDeployment serves POST /v1/deployment/adopt: Make this data this deployment's own.
 	AdoptDeployment(w http.ResponseWriter, r *http.Request) error
+	// ListDeploymentAudit serves GET /v1/deployment/audit: What was done to the deployment, newest first.
+	ListDeploymentAudit(w http.ResponseWriter, r *http.Request) error
 	// FreezeDeployment serves POST /v1/deployment/freeze: Stop sending everywhere.
 	FreezeDeployment(w http.ResponseWriter, r *http.Request) error
 	// ResumeDeployment serves POST /v1/deployment/resume: Send again.
@@ -2372,7 +2380,7 @@ func operations() []operation {
 			method:  http.MethodGet,
 			pattern: "/v1/audit",
 			scope:   "admin",
-			query:   []string{"command", "actor", "action", "after", "before", "cursor", "limit"},
+			query:   []string{"command", "actor", "action", "subject", "after", "before", "cursor", "limit"},
 			serve:   ServerInterface.ListAudit,
 		},
 		{
@@ -2533,6 +2541,15 @@ func operations() []operation {
 			serve:   ServerInterface.AdoptDeployment,
 		},
 		{
+			id:      "ListDeploymentAudit",
+			tag:     "audit",
+			method:  http.MethodGet,
+			pattern: "/v1/deployment/audit",
+			scope:   "admin",
+			query:   []string{"cursor", "limit"},
+			serve:   ServerInterface.ListDeploymentAudit,
+		},
+		{
 			id:      "FreezeDeployment",
 			tag:     "deployment",
 			method:  http.MethodPost,
@@ -2647,6 +2664,7 @@ func operations() []operation {
 			method:  http.MethodPut,
 			pattern: "/v1/upstreams/{name}",
 			scope:   "admin",
+			query:   []string{"reason"},
 			serve:   ServerInterface.ApplyUpstream,
 		},
 		{

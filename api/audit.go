@@ -35,8 +35,8 @@ func (l *AuditLog) Verify(ctx context.Context, tenant string, pins ...audit.Pin)
 
 // ListAudit reads what people did.
 func (s *Server) ListAudit(w http.ResponseWriter, r *http.Request) error {
-	f := audit.Filter{Actor: param(r, "actor"), Action: param(r, "action")}
-	err := notEmpty(r, "actor", "action", "cursor")
+	f := audit.Filter{Tenant: callOf(r).key.Tenant, Actor: param(r, "actor"), Action: param(r, "action"), Subject: param(r, "subject")}
+	err := notEmpty(r, "actor", "action", "subject", "cursor")
 	if err != nil {
 		return err
 	}
@@ -61,14 +61,15 @@ func (s *Server) ListCommandAudit(w http.ResponseWriter, r *http.Request) error 
 	if err := notEmpty(r, "cursor"); err != nil {
 		return err
 	}
-	if _, err := s.commands.Get(r.Context(), callOf(r).key.Tenant, id); err != nil {
+	tenant := callOf(r).key.Tenant
+	if _, err := s.commands.Get(r.Context(), tenant, id); err != nil {
 		return err
 	}
-	return s.answerAudit(w, r, audit.Filter{Command: &id})
+	return s.answerAudit(w, r, audit.Filter{Tenant: tenant, Command: &id})
 }
 
 func (s *Server) answerAudit(w http.ResponseWriter, r *http.Request, f audit.Filter) (err error) {
-	f.Tenant, f.Cursor = callOf(r).key.Tenant, param(r, "cursor")
+	f.Cursor = param(r, "cursor")
 	if f.Limit, err = number(r, "limit", 1, audit.MaxPage, 0); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func TestListAudit(t *testing.T) {
 		},
 		{Tenant: "default", Number: 1, At: someTime, Actor: "boss", Action: "webhook.create", Subject: "w", PreviousHash: []byte{0}, Hash: []byte{1}},
 	}
-	r := g.do("GET", "/v1/audit"+query("command", someID.String(), "actor", "ann", "action", "command.resolve", "after", "2026-12-01T00:00:00Z", "before", "2026-12-02T00:00:00Z", "cursor", "3", "limit", "7")).want(200)
+	r := g.do("GET", "/v1/audit"+query("command", someID.String(), "actor", "ann", "action", "command.resolve", "subject", "s", "after", "2026-12-01T00:00:00Z", "before", "2026-12-02T00:00:00Z", "cursor", "3", "limit", "7")).want(200)
 	var page AuditList
 	if r.decode(&page); len(page.Data) != 2 || page.Data[0].Hash != "02" || string(page.Data[0].Before) != `{"state": "unresolved"}` || page.Data[0].Subject != nil || page.Data[1].CommandID != nil {
 		t.Errorf("%s", r.body)
@@ -34,11 +34,11 @@ func TestListAudit(t *testing.T) {
 	}
 	after := time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
 	before := after.AddDate(0, 0, 1)
-	want := audit.Filter{Tenant: "default", Command: &someID, Actor: "ann", Action: "command.resolve", After: &after, Before: &before, Cursor: "3", Limit: 7}
+	want := audit.Filter{Tenant: "default", Command: &someID, Actor: "ann", Action: "command.resolve", Subject: "s", After: &after, Before: &before, Cursor: "3", Limit: 7}
 	if diff := cmp.Diff(want, g.audit.filter); diff != "" {
 		t.Error(diff)
 	}
-	for _, bad := range []string{"command=x", "actor=", "after=1", "limit=0", "order=asc"} {
+	for _, bad := range []string{"command=x", "actor=", "subject=", "after=1", "limit=0", "order=asc"} {
 		g.do("GET", "/v1/audit?"+bad).want(400).problem(ProblemCodeInvalidParameter)
 	}
 	for _, secret := range []string{"exk_read", "exk_write", "exk_judge"} {

@@ -48,6 +48,11 @@ func readBytes(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, err
 // readNothing reads the body of a call that takes none: empty, or an empty
 // object from clients that always send one.
 func readNothing(w http.ResponseWriter, r *http.Request, limit int64) error {
+	return readMaybe(w, r, limit)
+}
+
+// readMaybe reads a body that may be left out: an object with these members.
+func readMaybe(w http.ResponseWriter, r *http.Request, limit int64, members ...member) error {
 	if r.ContentLength == 0 {
 		return nil
 	}
@@ -61,9 +66,7 @@ func readNothing(w http.ResponseWriter, r *http.Request, limit int64) error {
 	if err != nil {
 		return err
 	}
-	return decodeObject(src, func(r *jsonReader, fields *complaints) error {
-		return r.object(func(name []byte) error { return fields.unknown(r, name) })
-	})
+	return decodeForm(src, members...)
 }
 
 type prefixed struct {

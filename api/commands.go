@@ -108,11 +108,12 @@ func (s *Server) CancelCommand(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := readNothing(w, r, s.submitBytes); err != nil {
+	reason, err := s.mayReason(w, r)
+	if err != nil {
 		return err
 	}
 	caller := callOf(r).key
-	c, result, err := s.commands.Cancel(r.Context(), caller.Tenant, id, audit.By{Actor: caller.Name})
+	c, result, err := s.commands.Cancel(r.Context(), caller.Tenant, id, audit.By{Actor: caller.Name, Reason: reason})
 	if err != nil {
 		return err
 	}

@@ -189,7 +189,7 @@ func TestCancel(t *testing.T) {
 			t.Errorf("cancel by %s gave %+v", actor, c)
 		}
 	}
-	g.do("POST", path, sending(`{"reason":"x"}`)).want(422).problem(ProblemCodeInvalidRequest)
+	g.do("POST", path, sending(`{"reason":" "}`)).want(422).problem(ProblemCodeInvalidRequest)
 	g.do("POST", path, sending(`{`)).want(400).problem(ProblemCodeMalformedJSON)
 	g.do("POST", path, sending(`{}`), without("Content-Type")).want(415).problem(ProblemCodeUnsupportedMediaType)
 	g.commands.cancel = nil

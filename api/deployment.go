@@ -36,26 +36,39 @@ func (s *Server) FreezeDeployment(w http.ResponseWriter, r *http.Request) error 
 	return s.answerDeployment(w, r)(s.deployment.Freeze(r.Context(), deploymentBy(r, reason)))
 }
 
-// ResumeDeployment sends again.
-func (s *Server) ResumeDeployment(w http.ResponseWriter, r *http.Request) error {
-	if err := readNothing(w, r, s.submitBytes); err != nil {
+// ListDeploymentAudit reads what was done to the deployment.
+func (s *Server) ListDeploymentAudit(w http.ResponseWriter, r *http.Request) error {
+	if err := notEmpty(r, "cursor"); err != nil {
 		return err
 	}
 	if err := s.ownsDeployment(r); err != nil {
 		return err
 	}
-	return s.answerDeployment(w, r)(s.deployment.Resume(r.Context(), deploymentBy(r, "")))
+	return s.answerAudit(w, r, audit.Filter{Tenant: audit.Deployment})
+}
+
+// ResumeDeployment sends again.
+func (s *Server) ResumeDeployment(w http.ResponseWriter, r *http.Request) error {
+	reason, err := s.mayReason(w, r)
+	if err != nil {
+		return err
+	}
+	if err := s.ownsDeployment(r); err != nil {
+		return err
+	}
+	return s.answerDeployment(w, r)(s.deployment.Resume(r.Context(), deploymentBy(r, reason)))
 }
 
 // AdoptDeployment makes the data this deployment's own.
 func (s *Server) AdoptDeployment(w http.ResponseWriter, r *http.Request) error {
-	if err := readNothing(w, r, s.submitBytes); err != nil {
+	reason, err := s.mayReason(w, r)
+	if err != nil {
 		return err
 	}
 	if err := s.ownsDeployment(r); err != nil {
 		return err
 	}
-	return s.answerDeployment(w, r)(s.deployment.Adopt(r.Context(), deploymentBy(r, "")))
+	return s.answerDeployment(w, r)(s.deployment.Adopt(r.Context(), deploymentBy(r, reason)))
 }
 
 // ownsDeployment refuses the keys of one tenant among several: what is done to the
@@ -67,7 +80,7 @@ func (s *Server) ownsDeployment(r *http.Request) error {
 	}
 	if own := callOf(r).key.Tenant; slices.ContainsFunc(tenants, func(tenant string) bool { return tenant != own }) {
 		return &failure{code: ProblemCodeSeveralTenants, headers: map[string]string{"WWW-Authenticate": `Bearer realm="executor", error="insufficient_scope"`},
-			detail: "Freezing, resuming and adopting touch every tenant of the deployment: they take the command line, or the dashboard and the role admin in each of them."}
+			detail: "What is done to the deployment touches every tenant of it: that takes the command line, or the dashboard and the role admin in each of them."}
 	}
 	return nil
 }
@@ -94,6 +107,12 @@ func deploymentBy(r *http.Request, reason string) audit.By {
 
 // maxReason bounds the reason that a person gives, in characters.
 const maxReason = 500
+
+// mayReason reads the body of a call that a reason may be given for.
+func (s *Server) mayReason(w http.ResponseWriter, r *http.Request) (reason string, err error) {
+	err = readMaybe(w, r, s.submitBytes, textMember("reason", &reason, maxReason))
+	return reason, err
+}
 
 // readReason reads the body of a call that a person must give a reason for.
 func (s *Server) readReason(w http.ResponseWriter, r *http.Request) (string, error) {

@@ -31,6 +31,7 @@ func TestDeployment(t *testing.T) {
 	for call, body := range map[string]string{"freeze": `{"reason":"drill"}`, "resume": "", "adopt": ""} {
 		g.do("POST", "/v1/deployment/"+call, sending(body)).want(403).problem(ProblemCodeSeveralTenants)
 	}
+	g.do("GET", "/v1/deployment/audit").want(403).problem(ProblemCodeSeveralTenants)
 	if g.do("GET", "/v1/deployment").want(200).decode(&d); *d.FrozenBy != "an operator of the deployment" {
 		t.Errorf("the name of another tenant: %+v", d)
 	}

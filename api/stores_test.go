@@ -322,3 +322,37 @@ func TestDatabaseAway(t *testing.T) {
 		t.Error("the repeat after the outage made another command")
 	}
 }
+
+// TestWhyIsOnRecord: whoever says why finds it in the log, and what was done to the
+// deployment in its own.
+func TestWhyIsOnRecord(t *testing.T) {
+	l := newLive(t, testkit.Database(t), true, echo)
+	me := l.key("default")
+	c := l.submit("k", `{"upstream":"echo","operation":"pay","params":{"account":"a"},"body":{}}`, me).want(202).command()
+	because := func(why string) askOption { return sending(`{"reason":"` + why + `"}`) }
+	l.do("POST", "/v1/commands/"+c.ID+"/cancel", me, because("ordered twice")).want(200)
+	l.do("POST", "/v1/upstreams/echo/pause", me, because("maintenance")).want(200)
+	l.do("POST", "/v1/upstreams/echo/resume", me, because("it is over")).want(200)
+	l.do("PUT", "/v1/upstreams/echo?reason=new+host", me, yamlBody(fmt.Sprintf(echoProfile, "https://x.example"))).want(200)
+	for _, bad := range []string{"reason=", "reason=a&reason=b", "reason=" + strings.Repeat("x", maxReason+1)} {
+		l.do("PUT", "/v1/upstreams/echo?"+bad, me, yamlBody(fmt.Sprintf(echoProfile, "https://x.example"))).want(400).problem(ProblemCodeInvalidParameter)
+	}
+	l.do("POST", "/v1/deployment/freeze", me, because("drill")).want(200)
+	l.do("POST", "/v1/deployment/resume", me, because("drill over")).want(200)
+	for path, want := range map[string]string{
+		"/v1/audit?subject=echo&limit=3":     "profile.apply new host, upstream.resume it is over, upstream.pause maintenance",
+		"/v1/commands/" + c.ID + "/audit":    "command.cancel ordered twice",
+		"/v1/deployment/audit?limit=2":       "deployment.resume drill over, deployment.freeze drill",
+		"/v1/audit?action=deployment.freeze": "",
+	} {
+		var log AuditList
+		l.do("GET", path, me).want(200).decode(&log)
+		var got []string
+		for _, e := range log.Data {
+			got = append(got, e.Action+" "+*e.Reason)
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}

@@ -112,7 +112,7 @@ func queries(t *testing.T, op operation, n tenants.Names) []string {
 		"after": "2020-01-01T00:00:00Z", "before": "2120-01-01T00:00:00Z", "from": "2020-01-01T00:00:00Z", "cursor": n["cursor "+op.id], "limit": "2",
 		"wait": "1", "dry_run": "true", "kind": "unresolved", "reason": "no_response", "evidence": "sent_no_response", "assignee": n["actor"],
 		"older_than": "0s", "metadata_min": "", "metadata_max": "", "webhook": n["webhook"], "command": n["paid"], "event": n["event"], "type": "command.success",
-		"tenant": n["tenant"], "actor": n["actor"], "action": "command.note", "pin": n["pin"], "verbose": "true",
+		"tenant": n["tenant"], "actor": n["actor"], "action": "command.note", "subject": n["webhook"], "pin": n["pin"], "verbose": "true",
 		"columns": "", "states": "", "compare": "", "delimiter": ";", "settles_for": "1h",
 	}
 	families := map[string]string{

@@ -79,6 +79,10 @@ func (s *Server) ApplyUpstream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	reason, err := reasonParam(r)
+	if err != nil {
+		return err
+	}
 	src, err := readBody(w, r, s.submitBytes, yamlType, "application/json", "application/x-yaml", "text/yaml")
 	if err != nil {
 		return err
@@ -88,7 +92,7 @@ func (s *Server) ApplyUpstream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	u, changed, err := s.upstreams.Apply(r.Context(), profile, audit.By{Actor: caller.Name})
+	u, changed, err := s.upstreams.Apply(r.Context(), profile, audit.By{Actor: caller.Name, Reason: reason})
 	var elsewhere *upstreams.CredentialError
 	if errors.As(err, &elsewhere) {
 		return invalidProfile(&elsewhere.ParseError)
@@ -102,6 +106,15 @@ func (s *Server) ApplyUpstream(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Location", "/v1/upstreams/"+u.Name)
 	}
 	return writeJSON(w, status, "application/json", appliedUpstream{Upstream: upstreamView(u), Changed: changed})
+}
+
+// reasonParam is the reason of a call whose body is something else.
+func reasonParam(r *http.Request) (string, error) {
+	reason := param(r, "reason")
+	if given(r, "reason") && (len(callOf(r).query["reason"]) > 1 || reason == "" || utf8.RuneCountInString(reason) > maxReason) {
+		return "", badParameter("reason", fmt.Sprintf("The parameter reason is one text of up to %d characters.", maxReason))
+	}
+	return reason, nil
 }
 
 // parseProfile checks a profile that is to be applied under a name of a tenant.
@@ -171,11 +184,12 @@ func (s *Server) ResumeUpstream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := readNothing(w, r, s.submitBytes); err != nil {
+	reason, err := s.mayReason(w, r)
+	if err != nil {
 		return err
 	}
 	caller := callOf(r).key
-	u, err := s.upstreams.Resume(r.Context(), caller.Tenant, name, audit.By{Actor: caller.Name})
+	u, err := s.upstreams.Resume(r.Context(), caller.Tenant, name, audit.By{Actor: caller.Name, Reason: reason})
 	if err != nil {
 		return err
 	}

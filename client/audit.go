@@ -30,6 +30,7 @@ type AuditFilter struct {
 	Command       string // its id
 	Actor         string
 	Action        string
+	Subject       string    // what is no command: the name of an upstream, a key, a person; the id of a webhook, a report
 	After, Before time.Time // exclusive
 	Cursor        string    // of the page to begin with
 	Limit         int       // entries per page, up to 100; 50
@@ -41,7 +42,7 @@ type AuditPage = PageOf[AuditEntry]
 // AuditPage reads one page of what people did, the newest first.
 func (c *Client) AuditPage(ctx context.Context, f AuditFilter) (AuditPage, error) {
 	return page[AuditEntry](ctx, c, path("audit"), query(map[string]string{
-		"command": f.Command, "actor": f.Actor, "action": f.Action, "after": moment(f.After), "before": moment(f.Before),
+		"command": f.Command, "actor": f.Actor, "action": f.Action, "subject": f.Subject, "after": moment(f.After), "before": moment(f.Before),
 		"cursor": f.Cursor, "limit": number(f.Limit),
 	}))
 }
@@ -58,6 +59,12 @@ func (c *Client) Audit(ctx context.Context, f AuditFilter) iter.Seq2[AuditEntry,
 // first. Unlike Audit it does not need the scope admin.
 func (c *Client) CommandAuditPage(ctx context.Context, id, cursor string, limit int) (AuditPage, error) {
 	return page[AuditEntry](ctx, c, path("commands", id, "audit"), query(map[string]string{"cursor": cursor, "limit": number(limit)}))
+}
+
+// DeploymentAuditPage reads one page of what was done to the deployment, the newest
+// first: frozen, resumed, adopted. No tenant's log has it.
+func (c *Client) DeploymentAuditPage(ctx context.Context, cursor string, limit int) (AuditPage, error) {
+	return page[AuditEntry](ctx, c, path("deployment", "audit"), query(map[string]string{"cursor": cursor, "limit": number(limit)}))
 }
 
 // AuditVerification is what the service found about its own log. Whoever doubts

@@ -676,7 +676,7 @@ func TestUpstreams(t *testing.T) {
 	if _, err := c.PauseUpstream(ctx, "ledger", `say "why"`); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.ResumeUpstream(ctx, "ledger"); err != nil {
+	if _, err := c.ResumeUpstream(ctx, "ledger", "over"); err != nil {
 		t.Error(err)
 	}
 	if text, err := c.Explain(ctx, "ledger"); err != nil || text != "table" {
@@ -686,7 +686,7 @@ func TestUpstreams(t *testing.T) {
 		t.Errorf("%s, %v", m, err)
 	}
 	want := []string{"GET /v1/upstreams ", "GET /v1/upstreams/ledger ", "PUT /v1/upstreams/ledger version: 1\n", `POST /v1/upstreams/ledger/pause {"reason":"say \"why\""}`,
-		"POST /v1/upstreams/ledger/resume ", "GET /v1/upstreams/ledger/explain ", "GET /v1/upstreams/ledger/explain "}
+		`POST /v1/upstreams/ledger/resume {"reason":"over"}`, "GET /v1/upstreams/ledger/explain ", "GET /v1/upstreams/ledger/explain "}
 	var got []string
 	for _, r := range s.all() {
 		got = append(got, r.method+" "+r.path+" "+r.body)

@@ -80,9 +80,10 @@ type Cancellation struct {
 }
 
 // Cancel asks for no further attempt. A request on the wire is not cut off: its
-// evidence decides. Repeating it is safe.
-func (c *Client) Cancel(ctx context.Context, id string) (Cancellation, error) {
-	cmd, res, err := read[Command](ctx, c, call{method: http.MethodPost, path: path("commands", id, "cancel"), repeat: true})
+// evidence decides. Repeating it is safe. A reason is kept in the audit, as that of
+// the first cancel.
+func (c *Client) Cancel(ctx context.Context, id string, reason ...string) (Cancellation, error) {
+	cmd, res, err := read[Command](ctx, c, call{method: http.MethodPost, path: path("commands", id, "cancel"), body: why(reason), repeat: true})
 	if err != nil {
 		return Cancellation{}, err
 	}

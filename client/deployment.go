@@ -31,15 +31,15 @@ func (c *Client) Freeze(ctx context.Context, reason string) (Deployment, error) 
 	return because[Deployment](ctx, c, path("deployment", "freeze"), reason)
 }
 
-// Resume sends again.
-func (c *Client) Resume(ctx context.Context) (Deployment, error) {
-	d, _, err := read[Deployment](ctx, c, call{method: http.MethodPost, path: path("deployment", "resume")})
+// Resume sends again. A reason is kept in the audit.
+func (c *Client) Resume(ctx context.Context, reason ...string) (Deployment, error) {
+	d, _, err := read[Deployment](ctx, c, call{method: http.MethodPost, path: path("deployment", "resume"), body: why(reason)})
 	return d, err
 }
 
 // Adopt makes the data the answering process's own, as for a copy that shall send.
-// It stays frozen until Resume.
-func (c *Client) Adopt(ctx context.Context) (Deployment, error) {
-	d, _, err := read[Deployment](ctx, c, call{method: http.MethodPost, path: path("deployment", "adopt")})
+// It stays frozen until Resume. A reason is kept in the audit.
+func (c *Client) Adopt(ctx context.Context, reason ...string) (Deployment, error) {
+	d, _, err := read[Deployment](ctx, c, call{method: http.MethodPost, path: path("deployment", "adopt"), body: why(reason)})
 	return d, err
 }

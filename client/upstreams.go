@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -54,9 +55,10 @@ func (c *Client) Upstream(ctx context.Context, name string) (Upstream, error) {
 
 // PutUpstream applies a profile (YAML). The same text again makes no new version;
 // a profile that does not hold is a *Problem with lines and columns. It is not
-// repeated by itself: another's newer profile may have come between.
-func (c *Client) PutUpstream(ctx context.Context, name string, profile []byte) (Upstream, error) {
-	u, _, err := read[Upstream](ctx, c, call{method: http.MethodPut, path: path("upstreams", name), body: append([]byte{}, profile...), media: "application/yaml"})
+// repeated by itself: another's newer profile may have come between. A reason is kept
+// in the audit.
+func (c *Client) PutUpstream(ctx context.Context, name string, profile []byte, reason ...string) (Upstream, error) {
+	u, _, err := read[Upstream](ctx, c, call{method: http.MethodPut, path: path("upstreams", name), query: query(map[string]string{"reason": strings.Join(reason, "; ")}), body: append([]byte{}, profile...), media: "application/yaml"})
 	return u, err
 }
 
@@ -66,9 +68,9 @@ func (c *Client) PauseUpstream(ctx context.Context, name, reason string) (Upstre
 	return because[Upstream](ctx, c, path("upstreams", name, "pause"), reason)
 }
 
-// ResumeUpstream sends there again.
-func (c *Client) ResumeUpstream(ctx context.Context, name string) (Upstream, error) {
-	u, _, err := read[Upstream](ctx, c, call{method: http.MethodPost, path: path("upstreams", name, "resume")})
+// ResumeUpstream sends there again. A reason is kept in the audit.
+func (c *Client) ResumeUpstream(ctx context.Context, name string, reason ...string) (Upstream, error) {
+	u, _, err := read[Upstream](ctx, c, call{method: http.MethodPost, path: path("upstreams", name, "resume"), body: why(reason)})
 	return u, err
 }
 
@@ -82,6 +84,16 @@ func (c *Client) Explain(ctx context.Context, name string) (string, error) {
 func (c *Client) ExplainJSON(ctx context.Context, name string) (json.RawMessage, error) {
 	m, _, err := read[json.RawMessage](ctx, c, call{method: http.MethodGet, path: path("upstreams", name, "explain"), repeat: true})
 	return m, err
+}
+
+// why is the body with a reason of those calls that need none; nil without one.
+func why(reason []string) []byte {
+	text := strings.Join(reason, "; ")
+	if text == "" {
+		return nil
+	}
+	body, _ := json.Marshal(map[string]string{"reason": text}) // a map of texts is always JSON
+	return body
 }
 
 // because posts a reason, which is kept with the caller's name.

@@ -21,14 +21,18 @@ func newAuditCommand() *cobra.Command {
 func newAuditListCommand() *cobra.Command {
 	var f clientFlags
 	var filter client.AuditFilter
+	var deployment bool
 	after, before := moment{sign: -1}, moment{sign: -1}
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List what people did, newest first (scope admin)",
 		Long: `List shows what people did, the newest first. With --command alone it is what was done to
-one command; that needs the scope commands:read only.`,
+one command; that needs the scope commands:read only. With --deployment it is what was
+done to the deployment: who froze it, resumed it and adopted it. The log of a tenant does
+not have that, and of several tenants on one deployment none may read it here.`,
 		Example: `  executor audit list
   executor audit list --actor ann --action command.resolve --after 24h
+  executor audit list --deployment
   executor audit list --command 019a9c3e-7b1c-7d5e-9a55-0d6a5c1f2b3d --output json`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -38,9 +42,14 @@ one command; that needs the scope commands:read only.`,
 			}
 			filter.After, filter.Before = after.Time, before.Time
 			read := func() (client.AuditPage, error) { return c.AuditPage(cmd.Context(), filter) }
-			if filter.Command != "" && filter.Actor+filter.Action == "" && after.IsZero() && before.IsZero() {
+			if filter.Command != "" && filter.Actor+filter.Action+filter.Subject == "" && after.IsZero() && before.IsZero() {
 				read = func() (client.AuditPage, error) {
 					return c.CommandAuditPage(cmd.Context(), filter.Command, filter.Cursor, filter.Limit)
+				}
+			}
+			if deployment {
+				read = func() (client.AuditPage, error) {
+					return c.DeploymentAuditPage(cmd.Context(), filter.Cursor, filter.Limit)
 				}
 			}
 			page, err := read()
@@ -55,9 +64,14 @@ one command; that needs the scope commands:read only.`,
 	flags.StringVar(&filter.Command, "command", "", "only what was done to the command with this id")
 	flags.StringVar(&filter.Actor, "actor", "", "only what this person, or API key, did")
 	flags.StringVar(&filter.Action, "action", "", "only this, such as command.resolve")
+	flags.StringVar(&filter.Subject, "subject", "", "only what was done to this upstream, API key or person (by name), or to this webhook or report (by id)")
+	flags.BoolVar(&deployment, "deployment", false, "what was done to the deployment instead")
 	flags.Var(&after, "after", "only what was done after it: a time, or a duration ago")
 	flags.Var(&before, "before", "only what was done before it: a time, or a duration ago")
 	addPaging(cmd, &filter.Limit, &filter.Cursor)
+	for _, other := range []string{"command", "actor", "action", "subject", "after", "before"} {
+		cmd.MarkFlagsMutuallyExclusive("deployment", other)
+	}
 	return cmd
 }
 

@@ -19,16 +19,18 @@ func auditEntryJSON(number, hash string) string {
 
 func TestAuditList(t *testing.T) {
 	page := `{"data": [` + auditEntryJSON("3", "ab") + `], "next_cursor": null}`
-	f := newFakeService(t).on("GET /v1/audit", 200, page).on("GET /v1/commands/c1/audit", 200, page)
+	f := newFakeService(t).on("GET /v1/audit", 200, page).on("GET /v1/commands/c1/audit", 200, page).on("GET /v1/deployment/audit", 200, page)
 	want := `NUMBER  AT                    ACTOR  ACTION   ON  REASON  EVIDENCE  CHANGE
 3       2026-12-01T10:00:00Z  ann    resolve  c1  seen    T-1       reference null → p1, state unresolved → success
 `
-	for _, args := range [][]string{{}, {"--command", "c1"}, {"--command", "c1", "--actor", "ann", "--action", "resolve", "--after", "2026-12-01T00:00:00Z"}} {
+	for _, args := range [][]string{{}, {"--command", "c1"}, {"--command", "c1", "--actor", "ann", "--action", "resolve", "--after", "2026-12-01T00:00:00Z"}, {"--command", "c1", "--subject", "s"}, {"--deployment"}} {
 		if r := execute(t, f.env, append([]string{"audit", "list"}, args...)...).must(t, exitSuccess); r.stdout != want {
 			t.Errorf("%v:\n%s", args, r.stdout)
 		}
 	}
-	f.wantAsked(t, "GET /v1/audit?limit=50", "GET /v1/commands/c1/audit?limit=50", "GET /v1/audit?action=resolve&actor=ann&after=2026-12-01T00%3A00%3A00Z&command=c1&limit=50")
+	f.wantAsked(t, "GET /v1/audit?limit=50", "GET /v1/commands/c1/audit?limit=50", "GET /v1/audit?action=resolve&actor=ann&after=2026-12-01T00%3A00%3A00Z&command=c1&limit=50",
+		"GET /v1/audit?command=c1&limit=50&subject=s", "GET /v1/deployment/audit?limit=50")
+	execute(t, f.env, "audit", "list", "--deployment", "--actor", "ann").must(t, exitUsage)
 }
 
 func TestAuditVerifyByTheService(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 func newCancelCommand() *cobra.Command {
 	var f clientFlags
+	var reason string
 	cmd := &cobra.Command{
 		Use:   "cancel ID",
 		Short: "Ask for no further attempt",
@@ -27,7 +28,7 @@ that would only make it ambiguous, so its evidence decides. The result is one of
 			if err != nil {
 				return err
 			}
-			done, err := c.Cancel(cmd.Context(), given[0])
+			done, err := c.Cancel(cmd.Context(), given[0], reason)
 			if err != nil {
 				return err
 			}
@@ -35,6 +36,7 @@ that would only make it ambiguous, so its evidence decides. The result is one of
 		},
 	}
 	f.add(cmd)
+	addReason(cmd, &reason)
 	return cmd
 }
 

@@ -253,9 +253,12 @@ func testWatch(t *testing.T, d *deployment) {
 func testCancel(t *testing.T, d *deployment) {
 	later := decode[client.Command](t, d.submit("create_payment", "", "--not-before", "1h", "--timeout", "1h").must(t, exitSuccess).stdout)
 	d.execute("get", later.ID, "--wait", "10ms").must(t, exitStillRunning)
-	r := d.execute("cancel", later.ID).must(t, exitSuccess)
+	r := d.execute("cancel", later.ID, "--reason", "ordered twice").must(t, exitSuccess)
 	if !strings.HasPrefix(r.stdout, "cancel  cancelled\n") || !strings.Contains(r.stdout, "safe to submit again") {
 		t.Errorf("got:\n%s", r.stdout)
+	}
+	if r := d.execute("audit", "list", "--command", later.ID).must(t, exitSuccess); !strings.Contains(r.stdout, "ordered twice") {
+		t.Errorf("the audit says\n%s", r.stdout)
 	}
 	again := decode[struct{ Cancel, State string }](t, d.execute("cancel", later.ID, "--output", "json").must(t, exitSuccess).stdout)
 	if again.Cancel != "too_late" || again.State != "cancelled" {
@@ -282,8 +285,11 @@ func testProfiles(t *testing.T, d *deployment) {
 	}
 	const good = "version: 1\nupstream: other\nbase_url: https://other.example\noperations:\n  ping: {method: GET, path: /ping, body: none, idempotency: {kind: safe}}\n"
 	write(good)
-	if r := d.execute("profiles", "apply", file).must(t, exitSuccess); !strings.Contains(r.stdout, "other     1        yes") {
+	if r := d.execute("profiles", "apply", file, "--reason", "a first try").must(t, exitSuccess); !strings.Contains(r.stdout, "other     1        yes") {
 		t.Errorf("apply:\n%s", r.stdout)
+	}
+	if r := d.execute("audit", "list", "--subject", "other").must(t, exitSuccess); !strings.Contains(r.stdout, "a first try") {
+		t.Errorf("the audit says\n%s", r.stdout)
 	}
 	if r := d.execute("profiles", "apply", file).must(t, exitSuccess); !strings.Contains(r.stdout, "other     1        no") {
 		t.Errorf("apply again:\n%s", r.stdout)
@@ -308,7 +314,7 @@ func testPauseUpstream(t *testing.T, d *deployment) {
 	if list := d.execute("profiles", "list").must(t, exitSuccess); !strings.Contains(list.stdout, "paused by test: maintenance") {
 		t.Errorf("list:\n%s", list.stdout)
 	}
-	resumed := decode[client.Upstream](t, d.execute("profiles", "resume", "ledger", "--output", "json").must(t, exitSuccess).stdout)
+	resumed := decode[client.Upstream](t, d.execute("profiles", "resume", "ledger", "--reason", "it is over", "--output", "json").must(t, exitSuccess).stdout)
 	if resumed.Name != "ledger" || resumed.Paused != nil {
 		t.Errorf("resume: %+v", resumed)
 	}

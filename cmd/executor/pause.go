@@ -36,6 +36,7 @@ run on. A second pause replaces the reason of the first.`,
 
 func newProfilesResumeCommand() *cobra.Command {
 	var f clientFlags
+	var reason string
 	cmd := &cobra.Command{
 		Use:   "resume NAME",
 		Short: "Send to an upstream again after a pause (scope admin)",
@@ -45,11 +46,12 @@ neither a freeze of the deployment ("executor resume") nor a throttle, which end
 		Args:    args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			return f.changeSending(cmd, func(ctx context.Context, c *client.Client) (client.Upstream, error) {
-				return c.ResumeUpstream(ctx, given[0])
+				return c.ResumeUpstream(ctx, given[0], reason)
 			})
 		},
 	}
 	f.add(cmd)
+	addReason(cmd, &reason)
 	return cmd
 }
 

@@ -168,6 +168,7 @@ func explainName(cmd *cobra.Command, c *client.Client, out format, name string) 
 
 func newProfilesApplyCommand() *cobra.Command {
 	var f clientFlags
+	var reason string
 	cmd := &cobra.Command{
 		Use:   "apply FILE…",
 		Short: "Apply profiles to the server (scope admin)",
@@ -185,11 +186,12 @@ checked before the first is applied.`,
 			if err != nil {
 				return err
 			}
-			applied, err := applyAll(cmd.Context(), c, profiles)
+			applied, err := applyAll(cmd.Context(), c, profiles, reason)
 			return errors.Join(printApplied(cmd, f.out, applied), err)
 		},
 	}
 	f.add(cmd)
+	addReason(cmd, &reason)
 	return cmd
 }
 
@@ -208,10 +210,10 @@ func parseFiles(cmd *cobra.Command, files []string) ([]*upstreams.Profile, error
 }
 
 // applyAll stops at the first that is refused; what it returns was applied.
-func applyAll(ctx context.Context, c *client.Client, profiles []*upstreams.Profile) ([]client.Upstream, error) {
+func applyAll(ctx context.Context, c *client.Client, profiles []*upstreams.Profile, reason string) ([]client.Upstream, error) {
 	var applied []client.Upstream
 	for _, p := range profiles {
-		u, err := c.PutUpstream(ctx, p.Upstream, p.Source)
+		u, err := c.PutUpstream(ctx, p.Upstream, p.Source, reason)
 		if err != nil {
 			return applied, fmt.Errorf("apply %s: %w", p.Upstream, err)
 		}
