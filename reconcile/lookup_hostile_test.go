@@ -13,9 +13,8 @@ import (
 	"executor/upstreams"
 )
 
-// hostileInquiry is a question to what is at u, with a credential, by a profile
-// that allows Home alone.
-func hostileInquiry(t *testing.T, u *url.URL, proxy string) inquiry {
+// hostileProfile allows Home alone, and has a credential.
+func hostileProfile(t *testing.T) *upstreams.Profile {
 	t.Helper()
 	p, err := upstreams.Parse("test.yaml", fmt.Appendf(nil, `version: 1
 upstream: up
@@ -28,9 +27,15 @@ operations: {pay: {method: POST, path: /payments}}
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Base, p.Egress.Proxy = u, proxy
-	o, _ := p.Operation("pay")
-	return inquiry{upstreamID: 1, profile: p, operation: o, limits: p.Limits, request: upstreams.Request{Method: "GET", Path: "/payments?x=1"}, hold: hold{until: time.Now().Add(time.Hour)}}
+	return p
+}
+
+// hostileInquiry is a question by the profile to what is at u instead.
+func hostileInquiry(p *upstreams.Profile, u *url.URL, proxy string) inquiry {
+	moved := *p
+	moved.Base, moved.Egress.Proxy = u, proxy
+	o, _ := moved.Operation("pay")
+	return inquiry{upstreamID: 1, profile: &moved, operation: o, limits: moved.Limits, request: upstreams.Request{Method: "GET", Path: "/payments?x=1"}, hold: hold{until: time.Now().Add(time.Hour)}}
 }
 
 func hostileLooker(t *testing.T) looker {
@@ -46,18 +51,19 @@ func hostileLooker(t *testing.T) looker {
 // control that counts. A proxy is dialled under the same rules.
 func TestNoLookupReachesAHostileTarget(t *testing.T) {
 	hostile.Run(t, func(t *testing.T, traps *hostile.Traps) {
-		l := hostileLooker(t)
+		l, profile := hostileLooker(t), hostileProfile(t)
 		home := &url.URL{Scheme: "http", Host: hostile.Home.String() + ":" + hostile.HomePort}
+		times := map[bool]int{true: 4, false: 1} // only a name can be bound anew
 		for _, target := range hostile.Targets(t) {
 			traps.Watch(target.String(), func() {
 				if u, err := url.Parse(target.Through("http", "lookup")); err == nil {
-					for range 4 { // rebinding needs several
-						if r := l.ask(t.Context(), hostileInquiry(t, u, "")); r.category == outcome.CategoryNone {
+					for range times[target.IsName()] {
+						if r := l.ask(t.Context(), hostileInquiry(profile, u, "")); r.category == outcome.CategoryNone {
 							t.Errorf("%s answered %d", target, r.status)
 						}
 					}
 				}
-				if r := l.ask(t.Context(), hostileInquiry(t, home, target.Through("http", "proxy"))); r.category == outcome.CategoryNone {
+				if r := l.ask(t.Context(), hostileInquiry(profile, home, target.Through("http", "proxy"))); r.category == outcome.CategoryNone {
 					t.Errorf("the proxy %s answered %d", target, r.status)
 				}
 			})
@@ -68,7 +74,7 @@ func TestNoLookupReachesAHostileTarget(t *testing.T) {
 // TestALookupFollowsNoRedirect wherever it leads, and takes no credential there.
 func TestALookupFollowsNoRedirect(t *testing.T) {
 	hostile.Run(t, func(t *testing.T, traps *hostile.Traps) {
-		l := hostileLooker(t)
+		l, profile := hostileLooker(t), hostileProfile(t)
 		home := &url.URL{Scheme: "http", Host: hostile.Home.String() + ":" + hostile.HomePort}
 		statuses := []int{301, 302, 303, 307, 308}
 		for i, location := range append(hostile.Targets(t), hostile.Target{URL: home.String() + "/other", Why: "same host"}) {
@@ -79,7 +85,7 @@ func TestALookupFollowsNoRedirect(t *testing.T) {
 			})
 			before := traps.Home()
 			traps.Watch(fmt.Sprintf("%d to %s", status, location), func() {
-				if r := l.ask(t.Context(), hostileInquiry(t, home, "")); r.status != status || r.category != outcome.CategoryNone {
+				if r := l.ask(t.Context(), hostileInquiry(profile, home, "")); r.status != status || r.category != outcome.CategoryNone {
 					t.Errorf("%d to %s: %d %s %s", status, location, r.status, r.category, r.detail)
 				}
 			})

@@ -341,8 +341,8 @@ func (r *reportRig) hurry(t *testing.T, done func() bool) {
 // A file is larger than what may be in memory.
 func TestReportStaysInBoundedMemory(t *testing.T) {
 	r := newReportRig(t)
-	const n, most = 100_000, 64 << 20
-	padding := strings.Repeat("x", 700)
+	const n, most = 20_000, 64 << 20
+	padding := strings.Repeat("x", 3500)
 	file := &lineGenerator{header: "key,state,amount,padding\n", n: n, line: func(i int) string {
 		return fmt.Sprintf("k%d,success,%d.5,%s\n", i, i, padding)
 	}}
