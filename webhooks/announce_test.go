@@ -334,6 +334,7 @@ func TestAnnounceScales(t *testing.T) {
 	for name, plan := range map[string]string{
 		"wanted":   r.explain(t, heard.sql[0], heard.arg[0]...),
 		"announce": r.explain(t, webhooks.AnnounceSQL, held...),
+		"anything": r.explain(t, webhooks.AnythingSQL, false),
 		"claim":    r.explain(t, webhooks.ClaimSQL, "", false, 4, none, []int32{}, 256, uuid.New(), time.Second, 1000, time.Hour),
 	} {
 		for _, table := range []string{"commands", "command_requests", "webhook_deliveries", "webhook_events"} {

@@ -8,6 +8,7 @@ import (
 // The statements of the hot paths, for tests of their plans.
 const (
 	AnnounceSQL = announceSQL
+	AnythingSQL = anythingSQL
 	ClaimSQL    = claimSQL
 )
 

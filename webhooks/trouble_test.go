@@ -428,7 +428,7 @@ func TestAForeignDeployment(t *testing.T) {
 type looks struct{ atomic.Int64 }
 
 func (l *looks) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	if q.SQL == webhooks.ClaimSQL {
+	if q.SQL == webhooks.AnythingSQL {
 		l.Add(1)
 	}
 	return ctx
