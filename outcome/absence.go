@@ -19,9 +19,6 @@ func Findings() []Finding {
 	return []Finding{FindingApplied, FindingRefused, FindingPending, FindingAbsent, FindingUnknown}
 }
 
-// ParseFinding returns the finding of that name.
-func ParseFinding(s string) (Finding, error) { return parse("finding", s, Findings()) }
-
 // Then is what follows a confirmed absence.
 type Then string
 
@@ -33,9 +30,6 @@ const (
 
 // Thens lists what may follow.
 func Thens() []Then { return []Then{ThenCancel, ThenResend, ThenReview} }
-
-// ParseThen returns the Then of that name.
-func ParseThen(s string) (Then, error) { return parse("then", s, Thens()) }
 
 // Absence says when "not found" proves that nothing arrived.
 type Absence struct {

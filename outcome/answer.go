@@ -18,9 +18,6 @@ func Answers() []Answer {
 	return []Answer{AnswerApplied, AnswerPending, AnswerRefused, AnswerDeclined, AnswerUnclear}
 }
 
-// ParseAnswer returns the answer of that name. AnswerNone has no name.
-func ParseAnswer(s string) (Answer, error) { return parse("answer", s, Answers()) }
-
 // DefaultAnswer reads a status for which the profile has no rule. A number that
 // is no final HTTP status is unclear.
 func DefaultAnswer(status int) Answer {

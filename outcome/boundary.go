@@ -15,11 +15,6 @@ func Idempotencies() []Idempotency {
 	return []Idempotency{IdempotencyNone, IdempotencySafe, IdempotencyNatural, IdempotencyKeyed}
 }
 
-// ParseIdempotency returns the kind of that name.
-func ParseIdempotency(s string) (Idempotency, error) {
-	return parse("idempotency", s, Idempotencies())
-}
-
 // Boundary is the conclusion from evidence and answer: could the side effect
 // have happened?
 type Boundary string
@@ -34,9 +29,6 @@ const (
 func Boundaries() []Boundary {
 	return []Boundary{BoundaryNotCrossed, BoundaryPossiblyCrossed, BoundaryCrossed}
 }
-
-// ParseBoundary returns the boundary of that name.
-func ParseBoundary(s string) (Boundary, error) { return parse("boundary", s, Boundaries()) }
 
 // BoundaryOf joins both axes. A case that nobody thought of counts as
 // possibly crossed: that costs a lookup, the opposite a second payment.

@@ -39,11 +39,6 @@ func OutcomeReasons() []OutcomeReason {
 	}
 }
 
-// ParseOutcomeReason returns the reason of that name.
-func ParseOutcomeReason(s string) (OutcomeReason, error) {
-	return parse("outcome reason", s, OutcomeReasons())
-}
-
 // NextAction is who moves next after an outcome.
 type NextAction string
 
@@ -57,9 +52,6 @@ const (
 func NextActions() []NextAction {
 	return []NextAction{NextActionNone, NextActionLookup, NextActionReview}
 }
-
-// ParseNextAction returns the next action of that name.
-func ParseNextAction(s string) (NextAction, error) { return parse("next action", s, NextActions()) }
 
 // DecidedBy is where an outcome came from.
 type DecidedBy string
@@ -82,9 +74,6 @@ func Deciders() []DecidedBy {
 		DecidedByLateEvidence, DecidedByNotice, DecidedByReport, DecidedByOperator,
 	}
 }
-
-// ParseDecidedBy returns the decider of that name.
-func ParseDecidedBy(s string) (DecidedBy, error) { return parse("decided_by", s, Deciders()) }
 
 // Close says how a command ends that is sent no more. It looks at all of its
 // attempts: what the last one brought does not undo what an earlier one may have

@@ -3,8 +3,6 @@ package outcome
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 )
 
@@ -36,9 +34,6 @@ const (
 func Verdicts() []Verdict {
 	return []Verdict{VerdictComplete, VerdictRetry, VerdictWaitBudget, VerdictHandBack, VerdictClose}
 }
-
-// ParseVerdict returns the verdict of that name.
-func ParseVerdict(s string) (Verdict, error) { return parse("verdict", s, Verdicts()) }
 
 // Reason is why we stop or go on. It describes our own effort, never the
 // remote side. Besides the constants there is ReasonStatus.
@@ -78,16 +73,6 @@ func Reasons() []Reason {
 
 // ReasonStatus is the reason of a retry that a status allows: status_503.
 func ReasonStatus(status int) Reason { return Reason(fmt.Sprintf("status_%d", status)) }
-
-// ParseReason returns the reason of that name.
-func ParseReason(s string) (Reason, error) {
-	if code, ok := strings.CutPrefix(s, "status_"); ok {
-		if status, err := strconv.Atoi(code); err == nil && string(ReasonStatus(status)) == s {
-			return Reason(s), nil
-		}
-	}
-	return parse("reason", s, Reasons())
-}
 
 // Decide says what follows the last of the attempts. Without any it says
 // whether the first may be made.

@@ -44,9 +44,6 @@ func Stages() []Stage {
 	return []Stage{StageAdmission, StagePermit, StageDNS, StageConnect, StageTLS, StageWrite, StageHeaders, StageBody, StageDone}
 }
 
-// ParseStage returns the stage of that name.
-func ParseStage(s string) (Stage, error) { return parse("stage", s, Stages()) }
-
 // Category is what went wrong with an attempt, if anything did.
 type Category string
 
@@ -85,9 +82,6 @@ func Categories() []Category {
 		CategoryExecutorLost, CategoryAuthFailure,
 	}
 }
-
-// ParseCategory returns the category of that name.
-func ParseCategory(s string) (Category, error) { return parse("category", s, Categories()) }
 
 // Permanent reports whether another attempt would fail in the same way, so that
 // none is made.

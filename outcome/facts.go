@@ -95,9 +95,6 @@ const (
 // Bodies lists every kind of body.
 func Bodies() []Body { return []Body{BodyReplayable, BodyReopenable, BodyOneShot} }
 
-// ParseBody returns the kind of body of that name.
-func ParseBody(s string) (Body, error) { return parse("body", s, Bodies()) }
-
 // Jitter is how a wait is drawn.
 type Jitter string
 
@@ -110,9 +107,6 @@ const (
 // Jitters lists every kind of jitter.
 func Jitters() []Jitter { return []Jitter{JitterFull, JitterDecorrelated, JitterNone} }
 
-// ParseJitter returns the jitter of that name.
-func ParseJitter(s string) (Jitter, error) { return parse("jitter", s, Jitters()) }
-
 // WhenEmpty is what an empty retry budget means.
 type WhenEmpty string
 
@@ -123,8 +117,3 @@ const (
 
 // WhenEmpties lists both ways.
 func WhenEmpties() []WhenEmpty { return []WhenEmpty{WhenEmptyWait, WhenEmptyClose} }
-
-// ParseWhenEmpty returns the way of that name.
-func ParseWhenEmpty(s string) (WhenEmpty, error) {
-	return parse("when_budget_empty", s, WhenEmpties())
-}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -237,7 +238,7 @@ func TestSameMeaningOfStateAndFinding(t *testing.T) {
 		}
 	}
 	for word, f := range reportWords {
-		if _, err := outcome.ParseFinding(string(f)); err != nil || word != strings.ToLower(word) {
+		if !slices.Contains(outcome.Findings(), f) || word != strings.ToLower(word) {
 			t.Errorf("%q means %q", word, f)
 		}
 	}

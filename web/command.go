@@ -155,7 +155,7 @@ func (s *Server) readRequest(ctx context.Context, p *commandPage) error {
 	}
 	p.Submitted = asked.By
 	p.Request = requestView{
-		Method: asked.Method, Path: marked(asked.Path), Headers: sentHeaders(asked.Headers), ContentType: asked.ContentType,
+		Method: asked.Method, Path: marked(asked.Path), Headers: sentHeaders(asked.Headers),
 		Body: newExcerpt(asked.Body, int64(len(asked.Body)), shownBytes),
 	}
 	p.Request.Kind, p.Request.Files = asked.Kind, asked.Files

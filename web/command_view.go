@@ -126,13 +126,12 @@ func (v attemptView) DeadlineLeft() time.Duration {
 
 // requestView is what the command asks of the upstream.
 type requestView struct {
-	Method      string
-	Path        template.HTML
-	Headers     []namedText
-	ContentType string
-	Kind        outcome.Body
-	Files       []bodyfiles.Placed // sent within the body
-	Body        excerpt
+	Method  string
+	Path    template.HTML
+	Headers []namedText
+	Kind    outcome.Body
+	Files   []bodyfiles.Placed // sent within the body
+	Body    excerpt
 }
 
 // lookupView is a question to the upstream with its raw answer.

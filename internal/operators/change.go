@@ -12,11 +12,10 @@ import (
 
 // New is an operator to be.
 type New struct {
-	Name            string
-	Password        string // "": they sign in by a link or an identity provider only
-	Issuer, Subject string // who they are at an identity provider; both or none
-	Tenant          string
-	Role            Role // in the tenant
+	Name     string
+	Password string // "": they sign in by a link only
+	Tenant   string
+	Role     Role // in the tenant
 }
 
 // Create adds an operator with a role in one tenant.
@@ -57,9 +56,6 @@ func (s *Store) checkNew(ctx context.Context, n New) (hash *string, err error) {
 	if err := checkGrant(n.Tenant, n.Role); err != nil {
 		return nil, err
 	}
-	if (n.Issuer == "") != (n.Subject == "") {
-		return nil, invalid("identity", "an identity needs its issuer and its subject")
-	}
 	if n.Password == "" {
 		return nil, nil
 	}
@@ -81,8 +77,7 @@ func checkGrant(tenant string, role Role) error {
 func insert(ctx context.Context, tx pgx.Tx, n New, hash *string) (uuid.UUID, error) {
 	id := uuid.Must(uuid.NewV7())
 	_, err := tx.Exec(ctx, `
-		INSERT INTO operators (id, name, password_hash, issuer, subject, created_at)
-		VALUES ($1, $2, $3, nullif($4, ''), nullif($5, ''), now())`, id, n.Name, hash, n.Issuer, n.Subject)
+		INSERT INTO operators (id, name, password_hash, created_at) VALUES ($1, $2, $3, now())`, id, n.Name, hash)
 	if taken(err) {
 		return id, fmt.Errorf("%w: %s", ErrExists, n.Name)
 	}

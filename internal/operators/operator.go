@@ -54,8 +54,6 @@ type Operator struct {
 	ID          uuid.UUID
 	Name        string // unique in the deployment, whatever the case
 	HasPassword bool
-	Issuer      string // with Subject, who they are at an identity provider; "" without one
-	Subject     string
 	Epoch       int // grows when all their sessions and links end
 	CreatedAt   time.Time
 	DisabledAt  *time.Time
@@ -75,7 +73,7 @@ func (o Operator) Role(tenant string) Role {
 var (
 	// ErrUnknown: there is no such operator, session or role.
 	ErrUnknown = errors.New("unknown operator")
-	// ErrExists: the name, or the identity, is another operator's.
+	// ErrExists: the name is another operator's.
 	ErrExists = errors.New("an operator of that name exists")
 	// ErrLastAdmin: the tenant would be left without an enabled admin.
 	ErrLastAdmin = errors.New("the last enabled admin of a tenant cannot be taken away: make somebody else an admin first")
@@ -88,7 +86,7 @@ var (
 // Invalid is something given that is never accepted as it stands. It never repeats a
 // password.
 type Invalid struct {
-	Field  string // name, password, identity, tenant, role or duration
+	Field  string // name, password, tenant, role or duration
 	Detail string
 }
 

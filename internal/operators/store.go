@@ -46,8 +46,7 @@ type querier interface {
 }
 
 // operatorColumns make an Operator of a row of operators o.
-const operatorColumns = `o.id, o.name, o.password_hash IS NOT NULL AS has_password, coalesce(o.issuer, '') AS issuer,
-	coalesce(o.subject, '') AS subject, o.epoch, o.created_at, o.disabled_at,
+const operatorColumns = `o.id, o.name, o.password_hash IS NOT NULL AS has_password, o.epoch, o.created_at, o.disabled_at,
 	(SELECT coalesce(jsonb_agg(jsonb_build_object('tenant', g.tenant, 'role', g.role) ORDER BY g.tenant), '[]')
 		FROM operator_roles g WHERE g.operator_id = o.id) AS roles`
 
@@ -78,11 +77,6 @@ func (s *Store) ByName(ctx context.Context, name string) (Operator, error) {
 		return o, fmt.Errorf("%w: %s", ErrUnknown, name)
 	}
 	return o, err
-}
-
-// BySubject reads the enabled operator who is a subject of an identity provider.
-func (s *Store) BySubject(ctx context.Context, issuer, subject string) (Operator, error) {
-	return readOne(ctx, s.pool, `o.issuer = $1 AND o.subject = $2 AND o.disabled_at IS NULL`, issuer, subject)
 }
 
 // List reads those with a role in the tenant, by name, disabled ones too.

@@ -106,9 +106,6 @@ func (p *Page) Press(keys ...string) {
 // WaitFor waits until an element that can be seen matches.
 func (p *Page) WaitFor(selector string) { p.t.Helper(); read[bool](p, "visible", selector) }
 
-// WaitGone waits until no element that can be seen matches.
-func (p *Page) WaitGone(selector string) { p.t.Helper(); read[bool](p, "gone", selector) }
-
 // WaitText waits until the text of the first match contains a text.
 func (p *Page) WaitText(selector, contains string) {
 	p.t.Helper()

@@ -79,12 +79,6 @@ const kit = (() => {
     return changed(list);
   };
 
-  const gone = (selector) => {
-    const left = [...document.querySelectorAll(selector)].filter(visible);
-    if (left.length) throw new Error(`${describe(left[0])} is still there`);
-    return true;
-  };
-
   return {
     describe,
     seen: visible,
@@ -92,7 +86,6 @@ const kit = (() => {
     clickable,
     take,
     choose,
-    gone,
     visible: (selector) => {
       const all = [...document.querySelectorAll(selector)];
       if (!all.some(visible)) throw new Error(`${all.length} match ${selector}, none of them visible`);
@@ -100,10 +93,8 @@ const kit = (() => {
     },
     text: (selector) => shown(first(selector)),
     texts: (selector) => [...document.querySelectorAll(selector)].map(shown),
-    attribute: (selector, name) => first(selector).getAttribute(name) ?? '',
     value: (selector) => first(selector).value,
     checked: (selector) => first(selector).checked,
-    html: () => document.documentElement.outerHTML,
     url: () => location.href,
     title: () => document.title,
     focused: () => describe(document.activeElement ?? document.body),

@@ -10,7 +10,6 @@ import (
 	"github.com/chromedp/cdproto/audits"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 )
 
@@ -33,7 +32,6 @@ type settings struct {
 	noScript      bool
 	width, height int
 	media         map[string]string
-	blocked       []string
 }
 
 // NoScript turns the scripts of pages off, as some users do.
@@ -46,15 +44,6 @@ func Size(width, height int) Option {
 
 // Dark asks for the dark colours; light ones are usual.
 func Dark() Option { return func(s *settings) { s.media["prefers-color-scheme"] = "dark" } }
-
-// ReducedMotion asks for pages without movement.
-func ReducedMotion() Option {
-	return func(s *settings) { s.media["prefers-reduced-motion"] = "reduce" }
-}
-
-// Block lets no request pass to URLs that match a pattern as of the URLPattern
-// standard, such as "*://*:*/static/*".
-func Block(patterns ...string) Option { return func(s *settings) { s.blocked = patterns } }
 
 // Open opens an empty page with cookies of its own, closed when the test ends.
 func (b *Browser) Open(t testing.TB, options ...Option) *Page {
@@ -77,16 +66,11 @@ func (b *Browser) Open(t testing.TB, options ...Option) *Page {
 
 // apply tells Chromium the settings.
 func (s settings) apply(ctx context.Context) error {
-	var patterns []*network.BlockPattern
-	for _, pattern := range s.blocked {
-		patterns = append(patterns, &network.BlockPattern{URLPattern: pattern, Block: true})
-	}
 	return errors.Join(
 		call(ctx, audits.Enable, cdp.Empty{}),
 		call(ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: s.noScript}),
 		emulate(ctx, s.media),
 		call(ctx, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true}),
-		call(ctx, network.SetBlockedURLs, network.SetBlockedURLsParams{URLPatterns: patterns}),
 		resize(ctx, s.width, s.height),
 	)
 }
@@ -130,12 +114,6 @@ func (p *Page) Goto(url string) {
 	p.t.Helper()
 	p.log.visits(url)
 	p.must("go to "+url, func(ctx context.Context) error { return chromedp.Do(ctx, chromedp.Navigate(url)) })
-}
-
-// Reload loads the page again.
-func (p *Page) Reload() {
-	p.t.Helper()
-	p.must("reload", func(ctx context.Context) error { return chromedp.Do(ctx, chromedp.Reload()) })
 }
 
 // Back goes back by one page.

@@ -57,9 +57,6 @@ func Eval[T any](p *Page, expression string) T {
 	return value
 }
 
-// Text is the text of the first match as it is shown. It waits for a match.
-func (p *Page) Text(selector string) string { p.t.Helper(); return read[string](p, "text", selector) }
-
 // Texts are the texts of all matches there are, maybe none.
 func (p *Page) Texts(selector string) []string {
 	p.t.Helper()
@@ -69,18 +66,8 @@ func (p *Page) Texts(selector string) []string {
 // Count is how many elements match.
 func (p *Page) Count(selector string) int { p.t.Helper(); return len(p.Texts(selector)) }
 
-// Attribute is that of the first match, "" where it has none. It waits for a
-// match.
-func (p *Page) Attribute(selector, name string) string {
-	p.t.Helper()
-	return read[string](p, "attribute", selector, name)
-}
-
 // Value is what stands in a field. It waits for the field.
 func (p *Page) Value(selector string) string { p.t.Helper(); return read[string](p, "value", selector) }
-
-// HTML is the document as it stands now.
-func (p *Page) HTML() string { p.t.Helper(); return read[string](p, "html") }
 
 // URL is that of the document.
 func (p *Page) URL() string { p.t.Helper(); return read[string](p, "url") }
@@ -91,22 +78,6 @@ func (p *Page) Title() string { p.t.Helper(); return read[string](p, "title") }
 // Focused describes the element that has the focus, such as "a#more" or
 // "input[name=reason]", and "body" where none has.
 func (p *Page) Focused() string { p.t.Helper(); return read[string](p, "focused") }
-
-// Screenshot writes a PNG of the viewport, or of the full page.
-func (p *Page) Screenshot(path string, fullPage bool) {
-	p.t.Helper()
-	p.must("take a screenshot", func(ctx context.Context) error {
-		height := 0.0
-		if fullPage {
-			height = tallest
-		}
-		picture, err := capture(ctx, height)
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(path, picture, 0o600)
-	})
-}
 
 // tallest bounds the pictures of full pages, in CSS pixels.
 const tallest = 3000
