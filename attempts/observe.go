@@ -71,13 +71,14 @@ func (t Timings) Milliseconds() map[string]float64 {
 }
 
 // Response is what the profile judges; false if there was none. A body that is
-// cut, broken off or unreadable is not complete.
-func (o Observation) Response(attempt int) (upstreams.Response, bool) {
+// cut, broken off or unreadable is not complete. inDoubt says that an attempt before
+// it may have acted.
+func (o Observation) Response(attempt int, inDoubt bool) (upstreams.Response, bool) {
 	if o.Status == 0 {
 		return upstreams.Response{}, false
 	}
 	return upstreams.Response{
-		Status: o.Status, Headers: o.Header, Body: o.Body, BodyComplete: o.BodyComplete, Attempt: attempt,
+		Status: o.Status, Headers: o.Header, Body: o.Body, BodyComplete: o.BodyComplete, Attempt: attempt, InDoubt: inDoubt,
 	}, true
 }
 

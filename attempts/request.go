@@ -30,6 +30,7 @@ type work struct {
 	request   WireRequest
 	start     Start
 	refreshed bool
+	inDoubt   bool                 // an earlier attempt may have acted, where the profile asks for it
 	unfit     *bodyfiles.Mismatch  // its body cannot be made, now or later
 	access    upstreams.Credential // in use; a token is dropped after a 401
 }
@@ -82,6 +83,9 @@ func (e *Engine) pin(ctx context.Context, w *work) error {
 	if w.operation, ok = w.profile.Operation(w.Operation); !ok {
 		return fmt.Errorf("upstream %d has no operation %q in version %d", w.UpstreamID, w.Operation, w.ProfileVersion)
 	}
+	if w.inDoubt, err = e.doubts(ctx, w); err != nil {
+		return err
+	}
 	newest, err := e.store.upstream(ctx, w.UpstreamID)
 	if err != nil {
 		return err
@@ -96,6 +100,16 @@ func (e *Engine) pin(ctx context.Context, w *work) error {
 		Fresh: w.operation.FreshConnection(), Idle: w.profile.Connection.Idle, Hop: e.hop,
 	}
 	return nil
+}
+
+// doubts reports whether an attempt so far may have acted, where a rule of the
+// profile asks for it.
+func (e *Engine) doubts(ctx context.Context, w *work) (bool, error) {
+	if w.attempts == 0 || !w.operation.AsksDoubt() {
+		return false, nil
+	}
+	history, err := e.commands.History(ctx, e.store.pool, []uuid.UUID{w.ID})
+	return commands.InDoubt(w.operation.Contract().Idempotency, history[w.ID]), err
 }
 
 // dress completes the request with what is never stored: the credential, and

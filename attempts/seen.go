@@ -27,7 +27,7 @@ func endingOf(w *work, number int, o Observation) Ending {
 		Truncated: o.Truncated, ResponseBytes: o.BodyBytes, ResponseSHA256: o.BodySHA256,
 		Addresses: addressesOf(o), Timings: asJSON(o.Timings.Milliseconds()),
 	}
-	r, ok := o.Response(number)
+	r, ok := o.Response(number, w.inDoubt)
 	if !ok {
 		return e
 	}

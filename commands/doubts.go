@@ -68,7 +68,7 @@ func (s *Store) openDoubts(ctx context.Context, tx Tx, moves []Move) error {
 			if err != nil {
 				return err
 			}
-			d.nextAt = new(m.Command.Now.Add(terms.schedule.FirstAfter))
+			d.nextAt = new(m.Command.Now.Add(m.firstLookup(terms.schedule)))
 			d.givesUp = new(m.Command.Now.Add(terms.schedule.GiveUpAfter))
 		} else {
 			d.handedAt, d.why = new(m.Command.Now), ReviewNoLookup
@@ -105,6 +105,13 @@ func (s *Store) openDoubts(ctx context.Context, tx Tx, moves []Move) error {
 		return fmt.Errorf("open doubts: %w", err)
 	}
 	return nil
+}
+
+// firstLookup is how long the first round waits: as the schedule says, and as long as
+// an upstream that is at work asks for, up to what the schedule itself would wait.
+func (m Move) firstLookup(s outcome.Schedule) time.Duration {
+	asked, _ := outcome.RetryAfter(m.Outcome.AskAfter, m.Command.Now)
+	return min(max(s.FirstAfter, min(asked, s.MaxInterval)), s.GiveUpAfter)
 }
 
 // continueDoubts plans the next round after a replay, which was one round of the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -109,6 +110,11 @@ func FactsBefore(t Terms, c Locked, past []Past) outcome.Facts {
 	return f
 }
 
+// InDoubt reports whether any of the attempts may have acted.
+func InDoubt(k outcome.Idempotency, past []Past) bool {
+	return outcome.BoundaryOver(k, attemptsOf(past)) != outcome.BoundaryNotCrossed
+}
+
 func attemptsOf(past []Past) []outcome.Attempt {
 	attempts := make([]outcome.Attempt, len(past))
 	for i, p := range past {
@@ -121,6 +127,10 @@ func attemptsOf(past []Past) []outcome.Attempt {
 // attempt for a success, the last attempt for a rejection.
 func FinalOf(out outcome.Outcome, stopped outcome.Reason, by outcome.DecidedBy, past []Past) *Final {
 	f := &Final{Outcome: out, StoppedBy: stopped, DecidedBy: by}
+	if out.Reason == outcome.OutcomeReasonRemotePending {
+		f.AskAfter = askAfter(past)
+		return f
+	}
 	for i := len(past) - 1; i >= 0; i-- {
 		p := past[i]
 		if out.State == outcome.StateSuccess && p.GivenAnswer() != outcome.AnswerApplied {
@@ -132,6 +142,16 @@ func FinalOf(out outcome.Outcome, stopped outcome.Reason, by outcome.DecidedBy, 
 		break
 	}
 	return f
+}
+
+// askAfter is the Retry-After of the last pending answer.
+func askAfter(past []Past) string {
+	for _, p := range slices.Backward(past) {
+		if p.GivenAnswer() == outcome.AnswerPending {
+			return p.RetryAfter
+		}
+	}
+	return ""
 }
 
 // Operation finds the operation of an accepted command in the version of its

@@ -39,6 +39,7 @@ type Final struct {
 	StoppedBy outcome.Reason
 	DecidedBy outcome.DecidedBy
 	Answer    AnswerGiven // the attempt or finding that gave it; zero where none did
+	AskAfter  string      // Retry-After of the answer that said it is pending
 }
 
 // AnswerGiven is where a result or a rejection came from.

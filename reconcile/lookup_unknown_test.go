@@ -244,7 +244,7 @@ func TestWhatIsKeptOfAnAnswer(t *testing.T) {
 	if l.ResponseHeaders.Get("X-Card") != "[redacted]" || len(l.ResponseBody) != 1<<10 || !l.Truncated {
 		t.Errorf("headers %v, %d bytes of the body", l.ResponseHeaders, len(l.ResponseBody))
 	}
-	if len(l.Request.Headers) != 1 || l.Request.Headers[0].Value != "[redacted]" {
+	if h := l.Request.Headers; len(h) != 2 || h[0] != (upstreams.Header{Name: "Cache-Control", Value: "no-cache"}) || h[1].Value != "[redacted]" {
 		t.Errorf("request %+v", l.Request)
 	}
 	if !strings.HasPrefix(c.Outcome.Rejection.Code, "no ") {
@@ -257,18 +257,36 @@ func TestTheUpstreamSaysWhenToComeBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	up := newServer(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Retry-After", map[string]string{"soon": "600", "absurd": "90000"}[r.FormValue("client_reference")])
-		answer(w, 429, `{}`)
+		key := r.FormValue("client_reference")
+		w.Header().Set("Retry-After", map[string]string{"soon": "600", "absurd": "90000", "working": "600", "nothing": "600"}[key])
+		switch key {
+		case "working":
+			answer(w, 200, working)
+		case "nothing":
+			answer(w, 200, nothing)
+		default:
+			answer(w, 429, `{}`)
+		}
 	})
 	r.apply(t, profileFor(up.URL, byKey(`schedule: {first_after: 0s, factor: 2, max_interval: 1h, give_up_after: 72h}`), ""))
-	soon, absurd := r.unresolved(t, "soon", lost), r.unresolved(t, "absurd", lost)
+	later := r.unresolved(t, "later", ending{evidence: outcome.EvidenceResponseReceived, answer: outcome.AnswerPending, status: 202, retryAfter: "600"})
+	c := r.get(t, later)
+	if next := c.Reconciliation.NextLookupAt; next == nil || next.Sub(*c.FinalizedAt) != 10*time.Minute {
+		t.Errorf("accepted at %s, asked about first at %v", c.FinalizedAt, next)
+	}
+	soon, absurd, busy := r.unresolved(t, "soon", lost), r.unresolved(t, "absurd", lost), r.unresolved(t, "working", lost)
+	other := r.unresolved(t, "nothing", lost)
 	r.start(t)
-	for id, want := range map[uuid.UUID]time.Duration{soon: 10 * time.Minute, absurd: time.Hour} {
+	for id, want := range map[uuid.UUID]time.Duration{soon: 10 * time.Minute, absurd: time.Hour, busy: 10 * time.Minute} {
 		eventually(t, "a lookup", func() bool { return len(r.lookups(t, id)) > 0 })
 		at := r.lookups(t, id)[0].EndedAt
 		if next := r.get(t, id).Reconciliation.NextLookupAt; next == nil || next.Sub(at).Round(time.Second) != want {
 			t.Errorf("asked at %s, next at %v, want %s later", at, next, want)
 		}
+	}
+	eventually(t, "a lookup that found nothing", func() bool { return len(r.lookups(t, other)) > 0 })
+	if next := r.get(t, other).Reconciliation.NextLookupAt; next != nil && time.Until(*next) > 5*time.Minute {
+		t.Errorf("nothing was there, next at %v", next)
 	}
 }
 

@@ -219,6 +219,8 @@ type ending struct {
 	reference string
 	link      string
 	latestEnd time.Duration // from its start
+
+	retryAfter string
 }
 
 var lost = ending{evidence: outcome.EvidenceSentNoResponse}
@@ -267,9 +269,9 @@ func (r *rig) finish(t testing.TB, id uuid.UUID, e ending) {
 	r.step(t, id, func(tx pgx.Tx, c commands.Locked) ([]commands.Moved, error) {
 		_, err := tx.Exec(ctx, `
 			UPDATE attempts SET ended_at = $2, evidence = $3, category = 'none', answer = $4, status = $5, reference = $6, link = $7,
-				boundary = $8
+				boundary = $8, retry_after = $9
 			WHERE command_id = $1 AND ended_at IS NULL`, c.ID, c.Now, e.evidence, e.answer, e.status, e.reference, e.link,
-			outcome.BoundaryOf(outcome.IdempotencyNone, e.evidence, e.answer))
+			outcome.BoundaryOf(outcome.IdempotencyNone, e.evidence, e.answer), e.retryAfter)
 		if err != nil {
 			return nil, err
 		}

@@ -146,14 +146,15 @@ func (e *Engine) put(ctx context.Context, r *round, l upstreams.Lookup, q inquir
 		}))
 	}
 	a.keep(reply, r.operation, r.subject.sent(), q.limits.StoredResponseBytes)
-	r.heed(reply, a.EndedAt)
+	r.heed(reply, a.Finding, a.EndedAt)
 	return a
 }
 
-// heed notes when the upstream wants to be asked again, up to what the schedule
-// itself would wait.
-func (r *round) heed(reply reply, now time.Time) {
-	if reply.status != http.StatusTooManyRequests && reply.status != http.StatusServiceUnavailable {
+// heed notes when the upstream wants to be asked again, because it is busy or still
+// at work, up to what the schedule itself would wait.
+func (r *round) heed(reply reply, found outcome.Finding, now time.Time) {
+	busy := reply.status == http.StatusTooManyRequests || reply.status == http.StatusServiceUnavailable
+	if !busy && found != outcome.FindingPending {
 		return
 	}
 	after, _ := upstreams.RetryAfter(reply.header, now)

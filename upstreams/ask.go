@@ -49,7 +49,17 @@ func (o *Operation) Ask(l Lookup, q Question) (Request, error) {
 	if a.err != nil {
 		return Request{}, a.err
 	}
-	return Request{Method: l.Method, Path: target, Headers: slices.Clone(o.profile.Headers)}, nil
+	return Request{Method: l.Method, Path: target, Headers: o.askingHeaders()}, nil
+}
+
+// askingHeaders are those of every question. A cache on the way must not answer it
+// with what was so before the command was sent (RFC 9111, section 5.2.1.4).
+func (o *Operation) askingHeaders() []Header {
+	headers := slices.Clone(o.profile.Headers)
+	if slices.ContainsFunc(headers, func(h Header) bool { return h.Name == "Cache-Control" }) {
+		return headers
+	}
+	return append(headers, Header{Name: "Cache-Control", Value: "no-cache"})
 }
 
 // asking is one question while it is made. The first thing that is wrong with it

@@ -43,8 +43,14 @@ func TestAsk(t *testing.T) {
 		if err != nil || got.Method != tt.method || got.Path != tt.target {
 			t.Errorf("%s: %s %s, %v, want %s", tt.lines, got.Method, got.Path, err, tt.target)
 		}
-		same(t, "headers", got.Headers, []Header{{"X-Version", "7"}})
+		same(t, "headers", got.Headers, []Header{{"X-Version", "7"}, {"Cache-Control", "no-cache"}})
 	}
+	o, l := asked(t, "path: /p/{key}", "headers: {cache-control: max-age=0}")
+	got, err := o.Ask(l, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, "headers of a profile that says how", got.Headers, []Header{{"Cache-Control", "max-age=0"}})
 }
 
 // TestAskInQuotes: a value cannot end the quotes of a search language.

@@ -46,7 +46,7 @@ func (o *Operation) ruleEvents() []event {
 			evidence: outcome.EvidenceResponseReceived, category: outcome.CategoryNone,
 			status: rule.When.status, answer: rule.Answer, readBy: fmt.Sprintf("answers[%d]", i), takes: aMoment,
 		}
-		if rule.When.countsAttempts {
+		if rule.When.countsAttempts || rule.When.asksDoubt {
 			e.afterLost, e.name = true, e.name+", after a lost one"
 		}
 		out = append(out, e)

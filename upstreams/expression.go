@@ -34,6 +34,7 @@ type Expression struct {
 
 	needsBody      bool           // it names json or text
 	countsAttempts bool           // it names attempt
+	asksDoubt      bool           // it names in_doubt
 	jsonSteps      map[int64]bool // ids of the steps that read json
 	status         int            // the first HTTP status it names, else 200
 	sides          []*Expression  // of a comparison `a == b` under compare: both, to show where they differ
@@ -156,15 +157,16 @@ func typeName(v ref.Val) string {
 
 // compiler compiles the expressions of one profile.
 type compiler struct {
-	answers *cel.Env // status, headers, json, text, attempt
-	lookups *cel.Env // the same and command
+	notices *cel.Env // status, headers, json, text, attempt
+	answers *cel.Env // the same and in_doubt
+	lookups *cel.Env // the same as notices, and command
 }
 
 // commandFields are the members of the variable `command` of lookups.
 var commandFields = []string{"key", "id", "params", "body", "reference"}
 
 func newCompiler() (*compiler, error) {
-	answers, err := cel.NewEnv(
+	notices, err := cel.NewEnv(
 		cel.Variable("status", cel.IntType),
 		cel.Variable("headers", cel.MapType(cel.StringType, cel.ListType(cel.StringType))),
 		cel.Variable("json", cel.DynType),
@@ -181,11 +183,15 @@ func newCompiler() (*compiler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("expression environment: %w", err)
 	}
-	lookups, err := answers.Extend(cel.Variable("command", cel.MapType(cel.StringType, cel.DynType)))
+	answers, err := notices.Extend(cel.Variable("in_doubt", cel.BoolType))
+	if err != nil {
+		return nil, fmt.Errorf("expression environment of answers: %w", err)
+	}
+	lookups, err := notices.Extend(cel.Variable("command", cel.MapType(cel.StringType, cel.DynType)))
 	if err != nil {
 		return nil, fmt.Errorf("expression environment of lookups: %w", err)
 	}
-	return &compiler{answers: answers, lookups: lookups}, nil
+	return &compiler{notices: notices, answers: answers, lookups: lookups}, nil
 }
 
 // expressionError is one thing wrong with an expression. Line and Column count
@@ -213,7 +219,7 @@ func (c *compiler) compile(env *cel.Env, source string, condition bool) (*Expres
 	root := native.Expr()
 	e := &Expression{
 		Source:    source,
-		needsBody: names(root, "json") || names(root, "text"), countsAttempts: names(root, "attempt"), status: statusOf(native),
+		needsBody: names(root, "json") || names(root, "text"), countsAttempts: names(root, "attempt"), asksDoubt: names(root, "in_doubt"), status: statusOf(native),
 		jsonSteps: steps(root, "json"),
 	}
 	var err error

@@ -3,6 +3,7 @@ package upstreams
 import (
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -23,7 +24,7 @@ type Found struct {
 // Find says what the answer to a lookup means: by the first rule that matches
 // and, for what was found, if every compare holds. Everything else is unknown:
 // an answer that no rule matches, a rule that cannot be evaluated, one that
-// needs a body which is not there whole, and whatever an upstream says that is
+// needs a body which is not there whole, an absence out of a cache, and whatever an upstream says that is
 // in trouble or does not let us see.
 func (o *Operation) Find(l Lookup, q Question, r Response) Found {
 	shown := r
@@ -38,7 +39,7 @@ func (o *Operation) Find(l Lookup, q Question, r Response) Found {
 		return w.done()
 	}
 	rule := w.match(l.Findings)
-	if rule == nil || !w.believable() || !w.ours(l.Compare) {
+	if rule == nil || !w.believable() || !w.current() || !w.ours(l.Compare) {
 		w.Finding = outcome.FindingUnknown
 		return w.done()
 	}
@@ -95,6 +96,17 @@ func (w *finding) believable() bool {
 		return false
 	}
 	return true
+}
+
+// current refuses to take an answer out of a cache for what is not there (RFC 9111,
+// section 5.1): it may be from before the command arrived.
+func (w *finding) current() bool {
+	age, err := strconv.Atoi(strings.TrimSpace(w.response.Headers.Get("Age")))
+	if w.Finding != outcome.FindingAbsent || err != nil || age <= 0 {
+		return true
+	}
+	w.note(fmt.Sprintf("%s: the answer is %d s old and comes from a cache: it is not taken for absent", w.Rule, age))
+	return false
 }
 
 // ours compares what was found with what we asked for. What is absent has

@@ -65,6 +65,10 @@ func TestFind(t *testing.T) {
 		{"too large", reply(200, `{"items":[`+strings.Repeat(" ", maxJSONBytes)+`]}`), outcome.FindingUnknown, "", "findings[1]"},
 		{"a member twice", reply(200, `{"items":[],"items":[{}]}`), outcome.FindingUnknown, "", "twice"},
 
+		{"nothing there, says a cache", aged(`{"items":[]}`, "7"), outcome.FindingUnknown, "", "7 s old and comes from a cache"},
+		{"nothing there, of this moment", aged(`{"items":[]}`, "0"), outcome.FindingAbsent, "", ""},
+		{"done, says a cache", aged(oneItem(`"amount":100,"state":"done","id":"p9"`), "7"), outcome.FindingApplied, "p9", ""},
+
 		{"moved", reply(302, ``), outcome.FindingUnknown, "", "a redirect is not taken for absent"},
 		{"no permission", reply(403, `{"items":[]}`), outcome.FindingUnknown, "", "status 403 says nothing about the command"},
 		{"not logged in", reply(401, ``), outcome.FindingUnknown, "", "status 401 says nothing"},
@@ -86,6 +90,13 @@ func TestFind(t *testing.T) {
 	if got.Code != "no_funds" || got.Message != "no funds" || !strings.HasPrefix(got.Rule, "findings[3]: status == 200") {
 		t.Errorf("%+v", got)
 	}
+}
+
+// aged is an answer with the age that a cache gives it.
+func aged(body, age string) Response {
+	r := reply(200, body)
+	r.Headers.Set("Age", age)
+	return r
 }
 
 // TestFindKnowsTheCommand: rules can ask about it, whatever its body is.

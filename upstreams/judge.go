@@ -14,6 +14,7 @@ type Response struct {
 	Body         []byte
 	BodyComplete bool // read to its end, and not cut at a limit
 	Attempt      int  // number of the attempt, from 1; 0 for lookups and notices
+	InDoubt      bool // an attempt before it may have acted
 
 	// Target is the path and query of the request, which a relative link counts
 	// from; "" = the path of base_url.
@@ -26,7 +27,7 @@ type Judgement struct {
 	Reference string   // the upstream's name for what was done; "" = not known
 	Code      string   // of a refusal or another failure
 	Message   string   // for people
-	Link      string   // pending only: path and query on the upstream's origin where its state can be seen; "" = not known
+	Link      string   // path and query on the upstream's origin where its state can be seen; "" = not known
 	NeedsBody bool     // the rule that answered reads the body
 	Rule      string   // which rule answered, for people
 	Notes     []string // what went wrong while reading
@@ -66,7 +67,7 @@ func (o *Operation) judge(r Response) (Judgement, Rule) {
 	w := &judging{reading: reading{response: r}, operation: o}
 	w.answer()
 	w.tell()
-	if w.Answer == outcome.AnswerPending {
+	if w.Answer == outcome.AnswerPending || w.Answer == outcome.AnswerUnclear && w.rule.Link != nil {
 		w.readLink()
 	}
 	w.Notes = w.notes

@@ -17,6 +17,7 @@ answers:
     answer: declined
   - {when: status == 423 && attempt > 1, answer: declined}
   - {when: status == 500 && text.contains("maintenance"), answer: declined}
+  - {when: status == 424 && in_doubt, answer: applied}
 result: {require: ['status == 204 || has(json.id)']}
 `
 
@@ -48,6 +49,8 @@ func TestJudge(t *testing.T) {
 		{"a 502 of somebody on the way", ruled, reply(502, `<html>`), outcome.AnswerUnclear, "", "answers[2]"},
 		{"the number of the attempt", ruled, Response{Status: 423, BodyComplete: true, Attempt: 2}, outcome.AnswerDeclined, "", "answers[3]"},
 		{"the first attempt", ruled, Response{Status: 423, BodyComplete: true, Attempt: 1}, outcome.AnswerRefused, "", "default table"},
+		{"after a doubt", ruled, Response{Status: 424, BodyComplete: true, Attempt: 2, InDoubt: true}, outcome.AnswerApplied, "", "answers[5]"},
+		{"not the first, and nothing in doubt", ruled, Response{Status: 424, BodyComplete: true, Attempt: 2}, outcome.AnswerRefused, "", "default table"},
 		{"the text", ruled, reply(500, "in maintenance"), outcome.AnswerDeclined, "", "answers[4]"},
 
 		{"cut, but the status decides", ruled, cut(409, `{"code":"alr`), outcome.AnswerUnclear, "", "answers[0]"},

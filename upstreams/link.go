@@ -15,7 +15,9 @@ const maxLink = 4 << 10
 var linkHeaders = []string{"Operation-Location", "Azure-Asyncoperation", "Location"}
 
 // readLink finds where the state of what is pending can be seen: by the rule
-// that matched, else by the profile's result.link, else in the usual headers.
+// that matched, else by the profile's result.link, else in the usual headers. What
+// is unclear has a link only where its rule names one: a conflict that says with
+// what, for instance.
 // What leads to another origin is left out: it would be asked with the
 // upstream's credential.
 func (w *judging) readLink() {

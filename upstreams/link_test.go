@@ -10,7 +10,7 @@ import (
 )
 
 func TestLinkOfPendingAnswers(t *testing.T) {
-	o := operation(t, "result: {link: json.status_url}\nanswers: [{when: status == 200 && has(json.job), answer: pending, link: json.job}]")
+	o := operation(t, "result: {link: json.status_url}\nanswers: [{when: status == 200 && has(json.job), answer: pending, link: json.job}, {when: status == 409 && has(json.of), answer: unclear, link: json.of}]")
 	header := func(pairs ...string) http.Header {
 		h := http.Header{}
 		for i := 0; i < len(pairs); i += 2 {
@@ -60,6 +60,8 @@ func TestLinkOfPendingAnswers(t *testing.T) {
 		{"endless", 202, header("Location", "/"+strings.Repeat("a", maxLink)), "", "", "left out"},
 
 		{"a success has none", 201, header("Location", "/v2/ops/1"), "", "", ""},
+		{"a conflict that says with what", 409, nil, `{"of":"/v2/payments/p1"}`, "/v2/payments/p1", ""},
+		{"any other doubt has none", 500, header("Location", "/v2/ops/1"), "", "", ""},
 	}
 	for _, tt := range tests {
 		j := o.Judge(Response{Status: tt.status, Headers: tt.header, Body: []byte(tt.body), BodyComplete: true, Attempt: 1, Target: "/v2/payments/new?a=b"})

@@ -83,7 +83,7 @@ type Rule struct {
 	When      *Expression
 	Answer    outcome.Answer
 	Reference *Expression // nil = the operation's
-	Link      *Expression // of a pending answer; nil = the operation's
+	Link      *Expression // of a pending or unclear answer; nil = the operation's
 }
 
 // Result says what to keep of an applied answer.
@@ -125,6 +125,11 @@ func (o *Operation) Contract() outcome.Operation {
 	contract.AuthoritativeRefusals = i.AuthoritativeRefusals
 	contract.StoresErrors = i.StoresErrors
 	return contract
+}
+
+// AsksDoubt says whether a rule of answers asks for in_doubt.
+func (o *Operation) AsksDoubt() bool {
+	return slices.ContainsFunc(o.Answers, func(r Rule) bool { return r.When.asksDoubt })
 }
 
 // Policy is the operation's policy for further attempts.

@@ -21,16 +21,16 @@ func (r *reader) notices(m *mapping) *Notices {
 	}
 	switch {
 	case n.has("event_id"):
-		out.EventID = r.optional(n, "event_id", r.compiler.answers)
+		out.EventID = r.optional(n, "event_id", r.compiler.notices)
 	case fallback != "":
 		out.EventID = r.value(n, "event_id", fallback)
 	default:
 		n.required("event_id", "Write an expression for what is the same in every copy of an event, such as json.id.")
 	}
-	if out.Command = r.optional(n, "command", r.compiler.answers); out.Command == nil && !n.has("command") {
+	if out.Command = r.optional(n, "command", r.compiler.notices); out.Command == nil && !n.has("command") {
 		n.required("command", `Write an expression that gives the key, or {"reference": json.data.id}.`)
 	}
-	out.Findings = r.findings(n, r.compiler.answers, true)
+	out.Findings = r.findings(n, r.compiler.notices, true)
 	out.Weight = n.choice("weight", WeightHint, WeightConclusive, WeightHint)
 	n.done()
 	return out

@@ -51,7 +51,7 @@ func (w *reading) vars() map[string]any {
 			headers[lower] = append(headers[lower], strings.ToValidUTF8(v, "\uFFFD"))
 		}
 	}
-	w.variables = map[string]any{"status": r.Status, "headers": headers, "attempt": r.Attempt}
+	w.variables = map[string]any{"status": r.Status, "headers": headers, "attempt": r.Attempt, "in_doubt": r.InDoubt}
 	if w.command != nil {
 		w.variables["command"] = w.command
 	}

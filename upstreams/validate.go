@@ -129,6 +129,9 @@ func (r *reader) warnAnswers(m *mapping, o *Operation) {
 		}
 	}
 	for i, rule := range o.Answers {
+		if rule.Answer == outcome.AnswerApplied && rule.When.countsAttempts && !rule.When.asksDoubt {
+			r.warn("applied_by_number", m, fmt.Sprintf("answers[%d]", i), "attempt counts those too of which nothing was sent or done: what the first that arrives finds done is somebody else's. Ask for in_doubt, which says that an earlier attempt may have acted")
+		}
 		if rule.breaksOn(201) || rule.breaksOn(422) {
 			r.warn("rule_unguarded", m, fmt.Sprintf("answers[%d]", i), "it fails, and makes the answer unclear, on every response without the member it asks for: begin with a status, or with `json != null && has(json.x) && …`")
 		}
@@ -137,6 +140,6 @@ func (r *reader) warnAnswers(m *mapping, o *Operation) {
 
 // breaksOn says whether the condition fails on an empty JSON object.
 func (rule Rule) breaksOn(status int) bool {
-	_, err := rule.When.Bool(map[string]any{"status": status, "headers": map[string][]string{}, "json": map[string]any{}, "text": "{}", "attempt": 1})
+	_, err := rule.When.Bool(map[string]any{"status": status, "headers": map[string][]string{}, "json": map[string]any{}, "text": "{}", "attempt": 1, "in_doubt": false})
 	return err != nil
 }

@@ -78,6 +78,8 @@ func TestWarnings(t *testing.T) {
 		{"fresh_anyway", quiet, "connection: {fresh: never}", "operations.pay.idempotency"},
 		{"proxy_status", quiet + keyed + "answers: [{when: status == 502, answer: declined}]", "", "operations.pay.answers"},
 		{"", quiet + keyed + "answers: [{when: 'status == 502 && \"x-origin\" in headers', answer: declined}]", "", ""},
+		{"applied_by_number", quiet + keyed + "answers: [{when: status == 409 && attempt > 1, answer: applied}]", "", "operations.pay.answers[0]"},
+		{"", quiet + keyed + "answers: [{when: status == 409 && in_doubt, answer: applied}, {when: status == 409 && attempt > 1, answer: declined}]", "", ""},
 		{"rule_unguarded", quiet + keyed + "answers: [{when: json.code == 1, answer: refused}]", "", "operations.pay.answers[0]"},
 		{"", quiet + keyed + "answers: [{when: has(json.code) && json.code == 1, answer: refused}]", "", ""},
 	}

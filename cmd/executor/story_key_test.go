@@ -13,8 +13,8 @@ const (
 	exists     = `{"code":"already_exists","id":"p7"}`
 	inProgress = `{"code":"in_progress"}`
 
-	existsIsOurs    = `{when: status == 409 && json.code == "already_exists" && attempt > 1, answer: applied, reference: json.id}`
-	progressIsOurs  = `{when: status == 409 && json.code == "in_progress" && attempt > 1, answer: declined}`
+	existsIsOurs    = `{when: status == 409 && json.code == "already_exists" && in_doubt, answer: applied, reference: json.id}`
+	progressIsOurs  = `{when: status == 409 && json.code == "in_progress" && in_doubt, answer: declined}`
 	progressIsAlien = `{when: status == 409 && json.code == "in_progress", answer: unclear}`
 )
 
@@ -29,6 +29,9 @@ func keyStories() []story {
 		{name: "the first request is told that it exists already", kind: "keyed", operation: ruled(existsIsOurs),
 			script:   answers(testkit.Reply(409, exists)),
 			attempts: []string{"response_received refused 409"}, ends: "rejected refused refused"},
+		{name: "it exists already, and nothing of ours was done", kind: "keyed", operation: ruled(existsIsOurs),
+			script:   answers(testkit.Reply(429, `{}`), testkit.Reply(409, exists)),
+			attempts: []string{throttled, "response_received refused 409"}, ends: "rejected refused refused"},
 		{name: "a repeat is told that it is in progress", kind: "keyed", operation: ruled(progressIsOurs + "," + progressIsAlien),
 			script:   answers("", testkit.Reply(409, inProgress), testkit.Reply(201, `{"id":"p1"}`)),
 			attempts: []string{lost, "response_received declined 409", created}, ends: "success applied applied"},
