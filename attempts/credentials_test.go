@@ -159,7 +159,8 @@ type grants struct {
 
 	mu   sync.Mutex
 	n    int
-	down int // how many requests fail first
+	down int    // how many requests fail first
+	asks string // Retry-After of those
 }
 
 const clientSecret = "client-secret-of-the-test"
@@ -172,6 +173,7 @@ func newGrants(t testing.TB) *grants {
 		defer g.mu.Unlock()
 		if g.down > 0 {
 			g.down--
+			w.Header().Set("Retry-After", g.asks)
 			reply(w, 503, `{}`)
 			return
 		}
@@ -262,6 +264,15 @@ func TestTokenEndpointDown(t *testing.T) {
 		if a.Evidence != outcome.EvidenceNotSent || a.Stage != outcome.StageAdmission || a.Category != outcome.CategoryAuthFailure {
 			t.Errorf("attempt %d: %s %s %s", a.Number, a.Evidence, a.Stage, a.Category)
 		}
+	}
+	tokens.mu.Lock()
+	tokens.asks = "86400"
+	tokens.mu.Unlock()
+	p.apply(t, brief("patient", up.URL, ample, tokens.auth()))
+	late := order("late", "charge")
+	late.Upstream = "patient"
+	if c = p.final(t, p.submit(t, late).ID); c.State != outcome.StateCancelled || c.Outcome.StoppedBy != outcome.ReasonDeadline || c.Attempts != 1 {
+		t.Errorf("told to come back after the deadline it ended %s, %s, after %d attempts", c.State, c.Outcome.StoppedBy, c.Attempts)
 	}
 	leaks(t, pool, clientSecret)
 	log.leaks(t, "", clientSecret)

@@ -17,8 +17,8 @@ type Observation struct {
 	// Detail says it for people: bounded, without bytes of the upstream.
 	Detail string
 
-	Status int // 0 without final headers
-	Header http.Header
+	Status int         // 0 without final headers
+	Header http.Header // with status 0 at most the Retry-After of a token endpoint
 	// Body is decoded and at most Limits.ResponseBytes long; it is what came,
 	// undecoded, if BodyUndecodable.
 	Body            []byte

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime/debug"
 	"time"
 
@@ -167,6 +168,7 @@ func (e *Engine) unready(ctx context.Context, it *item, w *work, err error) (ran
 	switch {
 	case errors.As(err, &refused):
 		o := notSent(outcome.StageAdmission, outcome.CategoryAuthFailure, refused.Error())
+		o.Header = http.Header{"Retry-After": {refused.RetryAfter}}
 		return e.unsent(ctx, it, w, o, time.Now())
 	case errors.Is(err, egress.ErrMissing), errors.Is(err, egress.ErrReference):
 		e.log.Warn("credential missing", "command_id", w.ID, "upstream_id", w.UpstreamID, "error", err)

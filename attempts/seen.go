@@ -29,6 +29,7 @@ func endingOf(w *work, number int, o Observation) Ending {
 	}
 	r, ok := o.Response(number, w.inDoubt)
 	if !ok {
+		e.heed(o.Header, mask)
 		return e
 	}
 	r.Target = w.Request.Path

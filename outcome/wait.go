@@ -38,8 +38,12 @@ func askedWait(a Attempt, now time.Time) (time.Duration, []string) {
 	return wait, nil
 }
 
-// heedsRetryAfter reports whether Retry-After means anything on this response.
+// heedsRetryAfter reports whether Retry-After means anything on this response, or on
+// that of the token endpoint which kept the attempt from being sent.
 func heedsRetryAfter(a Attempt) bool {
+	if a.Evidence == EvidenceNotSent {
+		return a.Category == CategoryAuthFailure
+	}
 	switch a.Status {
 	case 408, 425, 429, 500, 502, 503, 504:
 		return a.Evidence.HasStatus()

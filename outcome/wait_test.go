@@ -176,6 +176,8 @@ func TestWaitAfter(t *testing.T) {
 		{name: "where the profile says declined", last: retryAfter(read(403, AnswerDeclined), "7"), left: time.Hour, want: 7 * time.Second},
 		{name: "means nothing on 501", last: retryAfter(response(501), "7"), left: time.Hour, want: time.Second},
 		{name: "means nothing on 401", last: retryAfter(response(401), "7"), left: time.Hour, want: time.Second},
+		{name: "of a token endpoint", last: retryAfter(Attempt{Evidence: EvidenceNotSent, Category: CategoryAuthFailure}, "7"), left: time.Hour, want: 7 * time.Second},
+		{name: "means nothing where nobody answered", last: retryAfter(notSent(), "7"), left: time.Hour, want: time.Second},
 		{name: "absurd", last: retryAfter(response(429), "-7"), left: time.Hour, want: time.Second, ignored: true},
 		{name: "lowered", last: notSent(), left: 1300 * time.Millisecond, want: 300 * time.Millisecond},
 		{name: "exactly the window left", last: notSent(), left: time.Second, want: 0},

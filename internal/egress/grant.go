@@ -128,7 +128,7 @@ func unreachable(err error, r TokenRequest) error {
 
 func read(res *http.Response, r TokenRequest) (Secret, time.Duration, error) {
 	fail := func(format string, args ...any) (Secret, time.Duration, error) {
-		return Secret{}, 0, &TokenError{Status: res.StatusCode, Detail: printable(fmt.Sprintf(format, args...), r)}
+		return Secret{}, 0, &TokenError{Status: res.StatusCode, RetryAfter: retryAfter(res, r), Detail: printable(fmt.Sprintf(format, args...), r)}
 	}
 	body, err := ReadBody(res.Body, grantBytes)
 	switch {
@@ -157,6 +157,13 @@ func read(res *http.Response, r TokenRequest) (Secret, time.Duration, error) {
 		return fail("the access_token holds characters that no header can carry")
 	}
 	return NewSecret(g.AccessToken), lifetime(g.ExpiresIn), nil
+}
+
+func retryAfter(res *http.Response, r TokenRequest) string {
+	if res.StatusCode != http.StatusTooManyRequests && res.StatusCode != http.StatusServiceUnavailable {
+		return ""
+	}
+	return printable(res.Header.Get("Retry-After"), r)
 }
 
 func lifetime(seconds json.RawMessage) time.Duration {

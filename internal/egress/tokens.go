@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,9 +27,10 @@ type TokenRequest struct {
 
 // TokenError says why there is no access token. It never holds a credential.
 type TokenError struct {
-	Status int    // of the endpoint's answer; 0 if there was none
-	Detail string // for people
-	cause  error
+	Status     int    // of the endpoint's answer; 0 if there was none
+	RetryAfter string // header of a 429 or 503, as it came
+	Detail     string // for people
+	cause      error
 }
 
 func (e *TokenError) Error() string {
@@ -143,10 +146,27 @@ func (t *Tokens) fetch(r TokenRequest, e *tokenEntry) {
 	e.token, e.err = token, err
 	if err != nil {
 		e.until = t.cfg.Now().Add(t.cfg.FailureHold)
+		if asked := began.Add(min(askedFor(err), longestHold)); asked.After(e.until) {
+			e.until = asked
+		}
 	} else {
 		e.until = began.Add(life - min(t.cfg.Margin, life/2))
 	}
 	close(e.done)
+}
+
+// longestHold is how long a failure answers at most, whatever an endpoint asks for.
+const longestHold = time.Minute
+
+// askedFor is for how long a failing endpoint wants to be left alone, if it says so in
+// seconds.
+func askedFor(err error) time.Duration {
+	var refused *TokenError
+	if !errors.As(err, &refused) {
+		return 0
+	}
+	seconds, _ := strconv.ParseUint(refused.RetryAfter, 10, 16)
+	return time.Duration(seconds) * time.Second
 }
 
 // dropExpired keeps the cache as small as what is in use.

@@ -217,9 +217,10 @@ func TestAChangedCredentialIsAnotherToken(t *testing.T) {
 }
 
 func TestAFailureAnswersForAMomentAndIsThenForgotten(t *testing.T) {
-	down := true
+	down, asks := true, ""
 	i := newIssuer(t, func(w http.ResponseWriter, r *http.Request) {
 		if down {
+			w.Header().Set("Retry-After", asks)
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
@@ -236,7 +237,17 @@ func TestAFailureAnswersForAMomentAndIsThenForgotten(t *testing.T) {
 	if got := i.issued.Load(); got != 1 {
 		t.Errorf("%d exchanges while the failure holds", got)
 	}
+	c.Advance(time.Second)
+	asks = "3600" // and a minute is what it gets
+	var patient *TokenError
+	if _, err := tokens.Token(context.Background(), i.request()); !errors.As(err, &patient) || patient.RetryAfter != asks {
+		t.Fatalf("got %v", err)
+	}
 	down = false
+	c.Advance(time.Minute - time.Second)
+	if _, err := tokens.Token(context.Background(), i.request()); err == nil || i.issued.Load() != 2 {
+		t.Errorf("asked again too early: %v, %d exchanges", err, i.issued.Load())
+	}
 	c.Advance(time.Second)
 	wantToken(t, tokens, i.request(), "t")
 }
