@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"executor/internal/audit"
@@ -200,13 +201,21 @@ func (s *Server) ResumeUpstream(w http.ResponseWriter, r *http.Request) error {
 func upstreamSummary(u upstreams.Upstream) Upstream {
 	v := Upstream{
 		Name: u.Name, Tenant: u.Tenant, Version: u.Version, Description: u.Profile.Description, BaseURL: u.Profile.Base.String(),
-		Operations: slices.Sorted(maps.Keys(u.Profile.Operations)), ThrottledUntil: utc(u.ThrottledUntil),
+		Operations: slices.Sorted(maps.Keys(u.Profile.Operations)), ThrottledUntil: stillToCome(u.ThrottledUntil),
 		BudgetTokens: u.BudgetTokens, CreatedAt: u.CreatedAt.UTC(), UpdatedAt: u.UpdatedAt.UTC(),
 	}
 	if u.PausedAt != nil {
 		v.Paused = &Pause{At: u.PausedAt.UTC(), By: u.PausedBy, Reason: u.PausedReason}
 	}
 	return v
+}
+
+// stillToCome is a moment that is not over, else null.
+func stillToCome(at *time.Time) *time.Time {
+	if at == nil || !at.After(time.Now()) {
+		return nil
+	}
+	return utc(at)
 }
 
 // upstreamView adds the profile's text and what is doubtful about it.

@@ -3,6 +3,7 @@ package api
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 const someProfile = `version: 1
@@ -47,6 +48,15 @@ func TestUpstreams(t *testing.T) {
 	}
 	if r := g.do("GET", "/v1/upstreams/ledger", with("Accept", yamlType)).want(200); string(r.body) != someProfile || r.header.Get("Content-Type") != yamlType {
 		t.Errorf("the profile is %s", r.body)
+	}
+	for _, tt := range []struct {
+		after time.Duration
+		shown bool
+	}{{time.Hour, true}, {-time.Second, false}} {
+		g.upstreams.held.ThrottledUntil = new(time.Now().Add(tt.after))
+		if g.do("GET", "/v1/upstreams/ledger").want(200).decode(&u); (u.ThrottledUntil != nil) != tt.shown {
+			t.Errorf("throttled for %s, shown as %v", tt.after, u.ThrottledUntil)
+		}
 	}
 	var list UpstreamList
 	if g.do("GET", "/v1/upstreams").want(200).decode(&list); len(list.Data) != 1 || list.Data[0].Profile != "" || list.Data[0].Operations[0] != "pay" {

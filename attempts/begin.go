@@ -123,7 +123,7 @@ func (s *Store) mayBegin(ctx context.Context, sc *scene, start Start) (verdict, 
 	case up.PausedAt != nil:
 		return refuse("the upstream is paused", recheck), nil
 	case up.ThrottledUntil != nil && up.ThrottledUntil.After(c.Now):
-		return refuse("the upstream is throttled", up.ThrottledUntil.Sub(c.Now)), nil
+		return refuse("the upstream is throttled", min(up.ThrottledUntil.Sub(c.Now), recheck)), nil // a new profile may end it
 	}
 	terms, err := s.commands.Terms(ctx, c)
 	if err != nil {

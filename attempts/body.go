@@ -57,6 +57,6 @@ func contentCoding(header http.Header) string {
 // endsByItself says that a body shows its own end: one JSON value that closes
 // what it opened. A bare number does not, 12 may be the beginning of 120.
 func endsByItself(body []byte) bool {
-	text := bytes.TrimSpace(body)
+	text := bytes.TrimSpace(bytes.TrimPrefix(body, []byte("\ufeff")))
 	return len(text) > 0 && !bytes.ContainsRune([]byte("-0123456789"), rune(text[0])) && json.Valid(text)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -92,7 +93,7 @@ func TestThrottle(t *testing.T) {
 	t.Parallel()
 	pool := database(t)
 	up := newLedger(t, func(w http.ResponseWriter, _ *http.Request, order string, n int) {
-		if after := map[string]string{"brief-0": "2", "long-0": "600"}[order]; after != "" && n == 1 {
+		if after := map[string]string{"brief-0": "2", "long-0": "600", "ended-0": "600"}[order]; after != "" && n == 1 {
 			w.Header().Set("Retry-After", after)
 			reply(w, 429, `{}`)
 			return
@@ -107,11 +108,11 @@ func TestThrottle(t *testing.T) {
 		return p.submit(t, s).ID
 	}
 	until := map[string]time.Time{}
-	for _, name := range []string{"brief", "long", "other"} {
+	for _, name := range []string{"brief", "long", "ended", "other"} {
 		a.apply(t, brief(name, up.URL, ample, ""))
 	}
 	ids := map[string][]uuid.UUID{}
-	for _, name := range []string{"brief", "long"} {
+	for _, name := range []string{"brief", "long", "ended"} {
 		ids[name] = append(ids[name], submit(a, name, 0, time.Minute))
 		eventually(t, "the throttle", func() bool {
 			at := query[struct{ ThrottledUntil *time.Time }](t, pool, `SELECT throttled_until FROM upstreams WHERE name = $1`, name)[0].ThrottledUntil
@@ -121,14 +122,16 @@ func TestThrottle(t *testing.T) {
 			return at != nil
 		})
 		for i := range 10 {
-			ids[name] = append(ids[name], submit([]*process{a, b}[i%2], name, i+1, 4*time.Second+map[string]time.Duration{"brief": time.Minute}[name]))
+			ids[name] = append(ids[name], submit([]*process{a, b}[i%2], name, i+1, 4*time.Second+map[string]time.Duration{"brief": time.Minute, "ended": time.Minute}[name]))
 		}
 	}
 	b.waitsFor(t, ids["long"][10], commands.WaitThrottle)
+	b.waitsFor(t, ids["ended"][10], commands.WaitThrottle)
+	a.apply(t, brief("ended", up.URL, ample, "  throttle_pauses_upstream: false"))
 	if c := b.final(t, submit(b, "other", 0, time.Minute)); c.State != outcome.StateSuccess {
 		t.Errorf("the other upstream's command ended %s", c.State)
 	}
-	for _, id := range ids["brief"] {
+	for _, id := range slices.Concat(ids["brief"], ids["ended"][1:]) { // the first of these was told to wait itself
 		if c := b.final(t, id); c.State != outcome.StateSuccess {
 			t.Errorf("%s ended %s", c.Key, c.State)
 		}

@@ -307,7 +307,7 @@ func row22OpenEnd(t *testing.T) {
 		body  string
 		whole bool
 	}{
-		{`{"id":"p1"}`, true}, {" [1,2]\n", true}, {`"text"`, true}, {`true`, true},
+		{`{"id":"p1"}`, true}, {" [1,2]\n", true}, {`"text"`, true}, {`true`, true}, {"\ufeff{}", true},
 		{`{"id":"p1"`, false}, {`{"id":"p`, false}, {``, false}, {`12`, false}, {`-1`, false},
 		{`<html>ok</html>`, false}, {`{"a":1}{"b":2}`, false},
 	}

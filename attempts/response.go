@@ -114,9 +114,11 @@ func (r *responses) explain(err error) error {
 
 // framedTwice says that a head had both a Content-Length and a
 // Transfer-Encoding, which may be a sign of smuggling (RFC 9112, section 6.3): the
-// response is read by the latter, and the connection is not used again.
+// response is read by the latter, and the connection is not used again. What of the
+// body was read along with the head is none of it.
 func (r *responses) framedTwice(res *http.Response) bool {
-	return len(res.TransferEncoding) > 0 && bytes.Contains(bytes.ToLower(r.source.head), []byte("\ncontent-length"))
+	head := r.source.head[:max(0, len(r.source.head)-r.buf.Buffered())]
+	return len(res.TransferEncoding) > 0 && bytes.Contains(bytes.ToLower(head), []byte("\ncontent-length"))
 }
 
 // body reads the body up to max bytes.

@@ -403,6 +403,20 @@ func TestNotPutBack(t *testing.T) {
 	})
 }
 
+// A body may hold what looks like a header.
+func TestABodyIsNotItsHead(t *testing.T) {
+	tr := transports(t)[0]
+	server := tr.server(t, func(c *testkit.RawConn) {
+		c.Serve(func(testkit.RawRequest) string {
+			return "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n12\r\n\ncontent-length: 2\r\n0\r\n\r\n"
+		})
+	})
+	s := newSender(t)
+	if o := attempt(t, s, tr.shared(server.Address()), payment()); !o.BodyComplete || len(o.Notes) > 0 || idle(s) != 1 {
+		t.Errorf("%s, notes %q, %d idle connections", describe(o), o.Notes, idle(s))
+	}
+}
+
 func TestIdleConnectionsEnd(t *testing.T) {
 	each(t, func(t *testing.T, tr transport) {
 		ended := make(chan bool, 4)

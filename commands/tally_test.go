@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -252,6 +253,9 @@ func TestUpstreamTrouble(t *testing.T) {
 	check(commands.TroubleBudget)
 	r.exec(t, `UPDATE upstreams SET throttled_until = now() + interval '1 hour'`)
 	check(commands.TroubleThrottled)
+	if list, err := r.store.Upstreams(t.Context(), tenant); err != nil || !strings.Contains(list[0].Trouble.Reason, list[0].ThrottledUntil.UTC().Format("2006-01-02")) {
+		t.Errorf("the day is not told: %v, %v", list[0].Trouble, err)
+	}
 	if err := r.store.Park(t.Context(), id, commands.WaitCredential, time.Minute); err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func (u UpstreamStatus) trouble(now time.Time) *Trouble {
 	case u.Waits[WaitFile] > 0:
 		return &Trouble{TroubleFile, "A file of a body cannot be read: its volume is not there, or does not answer. Commands wait for it until their deadline; the log says why."}
 	case u.ThrottledUntil != nil && u.ThrottledUntil.After(now):
-		return &Trouble{TroubleThrottled, fmt.Sprintf("It asked for a pause until %s: nothing is sent before.", u.ThrottledUntil.UTC().Format("15:04:05 UTC"))}
+		return &Trouble{TroubleThrottled, fmt.Sprintf("It asked for a pause until %s: nothing is sent before.", u.ThrottledUntil.UTC().Format("2006-01-02 15:04:05 UTC"))}
 	case u.Budget.Burst > 0 && u.BudgetTokens < 1:
 		return &Trouble{TroubleBudget, "The retry budget is empty: what failed is not tried again before tokens come in." + u.whenEmpty()}
 	case failures >= failingLeast && failures >= others:

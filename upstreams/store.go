@@ -171,9 +171,10 @@ func addVersion(ctx context.Context, tx pgx.Tx, row upstreamRow, p *Profile, sum
 		return upstreamRow{}, err
 	}
 	return one(tx.Query(ctx, `
-		UPDATE upstreams SET version = version + 1, budget_tokens = least(budget_tokens, $2), updated_at = now()
+		UPDATE upstreams SET version = version + 1, budget_tokens = least(budget_tokens, $2),
+			throttled_until = CASE WHEN $3 THEN throttled_until END, updated_at = now()
 		WHERE id = $1
-		RETURNING `+upstreamColumns, row.ID, float64(p.Retry.Budget.Burst)))
+		RETURNING `+upstreamColumns, row.ID, float64(p.Retry.Budget.Burst), p.Retry.ThrottlePausesUpstream))
 }
 
 // noteVersion writes the new version and the one it follows into the audit, as the

@@ -90,6 +90,27 @@ func TestApplyMakesVersions(t *testing.T) {
 	}
 }
 
+// A throttle outlasts a new version, unless that says that there is none.
+func TestApplyEndsAThrottle(t *testing.T) {
+	pool := testkit.Database(t)
+	s := upstreams.NewStore(pool)
+	apply(t, s, profile(t, "acme", "one", 20))
+	if _, err := pool.Exec(t.Context(), `UPDATE upstreams SET throttled_until = now() + interval '30 days'`); err != nil {
+		t.Fatal(err)
+	}
+	if u, _ := apply(t, s, profile(t, "acme", "two", 20)); u.ThrottledUntil == nil {
+		t.Error("another version ended the throttle")
+	}
+	without := strings.Replace(source, "retry: {", "retry: {throttle_pauses_upstream: false, ", 1)
+	p, err := upstreams.Parse("ledger.yaml", fmt.Appendf(nil, without, "acme", "three", 20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u, _ := apply(t, s, p); u.ThrottledUntil != nil {
+		t.Errorf("still throttled until %s", u.ThrottledUntil)
+	}
+}
+
 func TestNotFound(t *testing.T) {
 	ctx, s := context.Background(), upstreams.NewStore(testkit.Database(t))
 	u, _ := apply(t, s, profile(t, "acme", "one", 20))
