@@ -44,6 +44,7 @@ var apart = map[string][]string{
 	"internal/seal":        {},
 	"internal/seats":       {},
 	"internal/simulator":   {},
+	"internal/upload":      {},
 	"internal/testkit":     {"internal/postgres", "migrations"},
 
 	"internal/testkit/tenants": {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"executor/commands"
+	"executor/internal/upload"
 	"executor/reconcile"
 )
 
@@ -38,13 +39,13 @@ func (s *Server) CreateReconciliation(w http.ResponseWriter, r *http.Request) er
 	if r.ContentLength > reconcile.MaxReportBytes {
 		return tooLarge(reconcile.MaxReportBytes)
 	}
-	file := newUpload(w, r, reconcile.MaxReportBytes)
+	file := upload.New(w, r, reconcile.MaxReportBytes)
 	report, err := s.reports.Upload(r.Context(), request, file)
-	if problem := file.problem(reconcile.MaxReportBytes); problem != nil {
+	if problem := uploadProblem(file.Err(), reconcile.MaxReportBytes); problem != nil {
 		return problem
 	}
 	if err != nil {
-		file.linger()
+		file.Linger()
 		return aboutUpload(err)
 	}
 	w.Header().Set("Location", "/v1/reconciliations/"+report.ID.String())

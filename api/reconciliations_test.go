@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"executor/commands"
+	"executor/internal/upload"
 	"executor/outcome"
 	"executor/reconcile"
 	"executor/upstreams"
@@ -126,9 +127,9 @@ func TestUploadsThatEndEarly(t *testing.T) {
 		t.Errorf("a cut upload gave %d: %s", resp.StatusCode, body)
 	}
 	r := httptest.NewRequest("POST", "/", strings.NewReader("abc"))
-	file := newUpload(httptest.NewRecorder(), r, 2)
-	if _, err := io.ReadAll(file); err == nil || problemFor(file.problem(2)).code != ProblemCodeBodyTooLarge {
-		t.Errorf("too long: %v, %v", err, file.problem(2))
+	file := upload.New(httptest.NewRecorder(), r, 2)
+	if _, err := io.ReadAll(file); err == nil || problemFor(uploadProblem(file.Err(), 2)).code != ProblemCodeBodyTooLarge {
+		t.Errorf("too long: %v, %v", err, uploadProblem(file.Err(), 2))
 	}
 	large := httptest.NewRequest("POST", "/", strings.NewReader("abc"))
 	large.ContentLength = reconcile.MaxReportBytes + 1

@@ -24,7 +24,7 @@ func (o *Operation) transportEvents() []event {
 	silent := func(name string, c outcome.Category, takes time.Duration) event {
 		return event{name: name, evidence: outcome.EvidenceSentNoResponse, category: c, takes: takes}
 	}
-	return []event{
+	list := []event{
 		notSent("the name does not resolve", outcome.CategoryDNSFailure, aMoment),
 		notSent("connection refused", outcome.CategoryConnectRefused, aMoment),
 		notSent("no connection in time", outcome.CategoryConnectTimeout, o.Timeouts.Connect),
@@ -35,6 +35,15 @@ func (o *Operation) transportEvents() []event {
 		silent("sent, connection reset", outcome.CategoryConnectionReset, aMoment),
 		silent("our process dies while sending", outcome.CategoryExecutorLost, o.Timeouts.Total),
 	}
+	if o.Body == BodyRaw || o.Body == BodyMultipart { // which alone may have files
+		changed := notSent("a file of the body is another one", outcome.CategoryRequestInvalid, aMoment)
+		list = append(list, changed)
+		if o.Contract().Idempotency != outcome.IdempotencyNone { // of which a lost attempt is the last
+			changed.name, changed.afterLost = "the same, after a lost attempt", true
+			list = append(list, changed)
+		}
+	}
+	return list
 }
 
 // ruleEvents show each rule of the profile, at a status that it names.

@@ -35,6 +35,8 @@ func TestExplainIsHonest(t *testing.T) {
 		operation(t, "idempotency: {kind: keyed, retention: 1m, margin: 0s, stores_errors: true}", "retry: {transient_statuses: [500]}"),
 		operation(t, "method: GET\nidempotency: {kind: safe}", "auth: {type: oauth2_client_credentials, token_url: https://a.example/t, client_id: x, client_secret: file:s}"),
 		operation(t, "", "retry: {max_attempts: 1}"),
+		operation(t, "body: raw\nidempotency: {kind: keyed, retention: 24h}"),
+		operation(t, "body: multipart"),
 		operation(t, "", "retry: {budget: {when_empty: close}}", "deadline: 1s"),
 	}
 	profiles := []*Profile{ledger, stripe}
@@ -100,6 +102,27 @@ func TestExplainRetention(t *testing.T) {
 	for _, r := range o.explain().Rows {
 		if r.Event == "sent, no answer in time" && (r.AtTheEnd.StoppedBy != outcome.ReasonAmbiguous || r.AtTheEnd.Attempts < 2 || r.AtTheEnd.Attempts > 6) {
 			t.Errorf("%+v", r.AtTheEnd)
+		}
+	}
+}
+
+// TestExplainFiles: a body that may have files shows what follows when one of them is
+// not the same any more.
+func TestExplainFiles(t *testing.T) {
+	for document, want := range map[string]string{
+		"body: raw\nidempotency: {kind: keyed, retention: 24h}": "cancelled never_sent, unresolved no_response ×2, review",
+		"body: raw\nidempotency: {kind: natural}":               "cancelled never_sent, unresolved no_response ×2, review",
+		"body: multipart": "cancelled never_sent",
+		"body: json":      "",
+	} {
+		var ends []string
+		for _, r := range operation(t, document).explain().Rows {
+			if r.Category == outcome.CategoryRequestInvalid {
+				ends = append(ends, r.AtTheEnd.String())
+			}
+		}
+		if got := strings.Join(ends, ", "); got != want {
+			t.Errorf("%q: %s, want %s", document, got, want)
 		}
 	}
 }

@@ -7,55 +7,17 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/url"
-	"time"
 
 	"executor/commands"
+	"executor/internal/upload"
 	"executor/reconcile"
 )
 
 const (
-	// uploadStall bounds how long an upload may bring nothing.
-	uploadStall = 30 * time.Second
-	// uploadLinger bounds how long one that is refused is still read.
-	uploadLinger = 5 * time.Second
 	// maxUploadFields and maxUploadField bound what comes before the file.
 	maxUploadFields = 50
 	maxUploadField  = 64 << 10 // bytes
 )
-
-// upload reads the body of a long request as it comes. The server's time for
-// reading begins anew with each read: a body may take as long as it needs, but not
-// stand still.
-type upload struct {
-	body    io.Reader
-	control *http.ResponseController
-	err     error // why it could not be read to its end
-}
-
-func newUpload(v *visit, limit int64) *upload {
-	return &upload{body: http.MaxBytesReader(v.w, v.r.Body, limit), control: http.NewResponseController(v.w)}
-}
-
-func (u *upload) Read(b []byte) (int, error) {
-	_ = u.control.SetReadDeadline(time.Now().Add(uploadStall))
-	_ = u.control.SetWriteDeadline(time.Now().Add(2 * uploadStall)) // for the answer to what was read
-	n, err := u.body.Read(b)
-	if err != nil && !errors.Is(err, io.EOF) {
-		u.err = err
-	}
-	return n, err
-}
-
-// linger reads on for a while without regard to what comes: to a browser that is
-// still sending, a connection that is cut hides the answer.
-func (u *upload) linger() {
-	if u.err != nil {
-		return
-	}
-	_ = u.control.SetReadDeadline(time.Now().Add(uploadLinger))
-	_, _ = io.Copy(io.Discard, u.body)
-	_ = u.control.SetReadDeadline(time.Time{})
-}
 
 // reportUpload takes a report. The form comes as multipart/form-data (RFC 7578) in
 // the order of its inputs: the file stands last in the page, so that all that is to
@@ -63,8 +25,8 @@ func (u *upload) linger() {
 // into the store without ever being whole in memory. What follows the file is not
 // read.
 func (s *Server) reportUpload(v *visit) error {
-	body := newUpload(v, reconcile.MaxReportBytes+maxUploadFields*maxUploadField)
-	v.r.Body = io.NopCloser(body)
+	body := upload.New(v.w, v.r, reconcile.MaxReportBytes+maxUploadFields*maxUploadField)
+	v.r.Body = body
 	f := newReportForm()
 	report, err := s.takeReport(v, f)
 	if err == nil {
@@ -73,14 +35,14 @@ func (s *Server) reportUpload(v *visit) error {
 	}
 	var invalid *commands.Invalid
 	switch {
-	case body.err != nil, errors.Is(err, errUploadCut), errors.Is(err, io.ErrUnexpectedEOF):
+	case body.Err() != nil, errors.Is(err, errUploadCut), errors.Is(err, io.ErrUnexpectedEOF):
 		f.Problem = "The file did not arrive whole, or is larger than " + number(reconcile.MaxReportBytes>>20) + " MB. Nothing was compared; choose it again."
 	case errors.As(err, &invalid):
 		f.refuse(invalid)
 	default:
 		return err
 	}
-	body.linger()
+	body.Linger()
 	return s.showReportForm(v, http.StatusUnprocessableEntity, f)
 }
 

@@ -92,6 +92,7 @@ type process struct {
 	log        *slog.Logger
 	db         database
 	resolver   attempts.Resolver // of upstreams' names; nil for the machine's
+	files      *bodyfiles.Root   // of bodies
 	commands   *commands.Store
 	deployment *attempts.Deployment
 	keys       *apikeys.Store
@@ -169,9 +170,10 @@ func (p *process) wire(pool *pgxpool.Pool, registry *prometheus.Registry, getenv
 		return err
 	}
 	ups := upstreams.NewStore(pool)
+	p.files = bodyfiles.New(p.config.BodyDir)
 	p.commands = commands.NewStore(commands.Config{
 		Pool: pool, Upstreams: ups, Jobs: jobs, Announcer: p.hooks, Deployment: p.config.DeploymentID, Box: box,
-		Files: bodyfiles.New(p.config.BodyDir), Log: p.log, Registry: registry, Backlog: p.config.Backlog,
+		Files: p.files, Log: p.log, Registry: registry, Backlog: p.config.Backlog,
 	})
 	secrets := egress.NewSecrets(getenv, p.config.SecretsDir)
 	p.openDoubts(pool, ups, secrets, registry)
@@ -201,7 +203,7 @@ func (p *process) wireWorker(pool *pgxpool.Pool, ups *upstreams.Store, registry 
 	p.sender = attempts.NewSender(attempts.SenderConfig{Guard: p.guard, Resolver: p.resolver, Log: p.log})
 	tokens := egress.NewTokens(egress.TokensConfig{Guard: p.guard, Resolver: p.resolver})
 	engine, err := attempts.NewEngine(attempts.EngineConfig{
-		Pool: pool, Commands: p.commands, Upstreams: ups, Sender: p.sender, Secrets: secrets, Tokens: tokens, Files: bodyfiles.New(p.config.BodyDir),
+		Pool: pool, Commands: p.commands, Upstreams: ups, Sender: p.sender, Secrets: secrets, Tokens: tokens, Files: p.files,
 		Instance: p.config.Instance, Expected: p.config.DeploymentID, Hop: p.hop, LeaseTTL: p.config.LeaseTTL, Drain: p.config.Drain,
 		River: attempts.RiverConfig{
 			JobTimeout: p.config.JobTimeout, RescueStuckJobsAfter: p.config.RescueAfter, SoftStopTimeout: p.config.SoftStop,
