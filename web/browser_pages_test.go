@@ -47,8 +47,8 @@ func (w *world) pages() []shown {
 }
 
 func (w *world) commandPages() (list []shown) {
-	for name, c := range map[string]string{"unresolved": pageOf(w.doubt.ID), "asked": pageOf(w.asked.ID), "30-attempts": pageOf(w.many.ID), "success": pageOf(w.settled.ID),
-		"rejected": pageOf(w.refused.ID), "hostile": pageOf(w.evil.ID), "1mb": pageOf(w.big.ID), "waiting": pageOf(w.waiting.ID), "lookups": pageOf(w.answered.ID)} {
+	for name, c := range map[string]string{"unresolved": pageOf(w.doubt.ID), "asked": pageOf(w.asked.ID), "30-attempts": pageOf(w.many.ID),
+		"hostile": pageOf(w.evil.ID), "1mb": pageOf(w.big.ID), "waiting": pageOf(w.waiting.ID), "lookups": pageOf(w.answered.ID)} {
 		list = append(list, shown{"command-" + name, "/commands/{id}", c, "ada"})
 	}
 	for _, deed := range []string{"resolve", "lookup", "resend", "correct", "assign", "note", "cancel"} {
@@ -124,12 +124,13 @@ func (w *world) inspect(t *testing.T, p *browser.Page, at shown) {
 		t.Errorf("%s answers %d", at.path, p.Status())
 	}
 	p.Axe(t)
+	browser.Eval[bool](p, `document.querySelectorAll("details").forEach(d => d.open = true) || true`)
+	w.colours.Judge(t, p)
 	if at.as != "olga" { // the empty ones have the colours of the others
 		p.Scheme("dark")
-		p.Contrast(t)
+		w.colours.Judge(t, p)
 		p.Scheme("light")
 	}
-	browser.Eval[bool](p, `document.querySelectorAll("details").forEach(d => d.open = true) || true`)
 	for _, size := range browser.Widths {
 		p.Resize(size[0], size[1])
 		p.NothingCut(t)
@@ -146,7 +147,7 @@ func (w *world) inspect(t *testing.T, p *browser.Page, at shown) {
 }
 
 // alike are pages of which there are pictures enough.
-var alike = []string{"command-asked", "command-success", "command-rejected", "command-1mb", "command-lookups"}
+var alike = []string{"command-asked", "command-1mb", "command-lookups"}
 
 // shoot takes the pictures of a page, where they are wanted.
 func (w *world) shoot(t *testing.T, p *browser.Page, at shown) {

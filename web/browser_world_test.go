@@ -18,6 +18,7 @@ import (
 	"executor/internal/audit"
 	"executor/internal/egress"
 	"executor/internal/operators"
+	"executor/internal/testkit/browser"
 	"executor/outcome"
 	"executor/reconcile"
 	"executor/webhooks"
@@ -41,12 +42,13 @@ const (
 type world struct {
 	*site
 	doubt, asked, many, big, evil, noted, waiting, answered commands.Command
-	settled, refused                                        commands.Command
+	refused                                                 commands.Command
 	hook                                                    webhooks.Endpoint
 	delivery                                                webhooks.Delivery
 	report, fresh                                           string // paths
 	bulk                                                    uuid.UUID
 	key, operator                                           uuid.UUID
+	colours                                                 browser.Colours
 }
 
 // newWorld builds it. Hostile text of an upstream is the answer of the upstream evil.
@@ -142,7 +144,7 @@ func (w *world) addCommands(t testing.TB) {
 	w.doubt = w.doubtful(t, long, named(long, map[string]string{"customer": arabic, "order": hebrew, "note": hostile, short: short}))
 	w.asked = w.ended(t, "transfer-7", "send_transfer", "commit,drop", outcome.StateUnresolved)
 	w.many = w.ended(t, "many", "create_payment", "times=29;status=503", outcome.StateSuccess)
-	w.settled = w.ended(t, "paid-1", "create_payment", "", outcome.StateSuccess)
+	w.ended(t, "paid-1", "create_payment", "", outcome.StateSuccess)
 	w.refused = w.ended(t, "refused-1", "charge_card", "status=422", outcome.StateRejected)
 	w.evil = w.ended(t, "=evil-"+short, "act", "", outcome.StateRejected, toEvil("act", `{"note": "<script>alert(9)</script>"}`))
 	w.big = w.ended(t, "big", "written", "", outcome.StateRejected, toEvil("written", `{"order": {"n": 1}}`), func(sub *commands.Submission) {

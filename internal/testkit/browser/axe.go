@@ -20,17 +20,31 @@ import (
 //go:embed testdata/axe/axe.min.js
 var axeSource string
 
-// allRules are those of WCAG 2.0 to 2.2, A and AA, and good practice.
-const allRules = `runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'], rules: {'target-size': {enabled: true}}`
+// allRules are those of WCAG 2.0 to 2.2, A and AA, and good practice, but for
+// those about colours.
+const allRules = `runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
+	rules: {'target-size': {enabled: true}, 'color-contrast': {enabled: false}, 'link-in-text-block': {enabled: false}}`
 
 // colourRules are those that depend on the colours alone.
 const colourRules = `runOnly: {type: 'rule', values: ['color-contrast', 'link-in-text-block']}`
 
-// axeRun asks for rules.
-const axeRun = `axe.run(document, {resultTypes: ['violations'], %s}).then(results => JSON.stringify(results.violations.map(v => ({
-	rule: v.id, impact: v.impact ?? '', help: v.help,
-	nodes: v.nodes.map(n => ({at: n.target.flat().join(' '), why: n.failureSummary ?? ''})),
-}))))`
+// axeRun asks for rules, and tells which of the elements asked about were judged.
+const axeRun = `(within => axe.run(within, {resultTypes: ['violations', 'passes'], elementRef: true, %s}).then(results => {
+	const judged = new Set([...results.violations, ...results.passes].flatMap(r => r.nodes.map(n => n.element)));
+	return JSON.stringify({
+		judged: [within].flat().flatMap((e, i) => judged.has(e) ? [i] : []),
+		violations: results.violations.map(v => ({
+			rule: v.id, impact: v.impact ?? '', help: v.help,
+			nodes: v.nodes.map(n => ({at: n.target.flat().join(' '), why: n.failureSummary ?? ''})),
+		})),
+	});
+}))(%s)`
+
+// findings are what axe-core says of a page.
+type findings struct {
+	Judged     []int // places in the list of elements asked about
+	Violations []violation
+}
 
 // violation is a rule that a page breaks.
 type violation struct {
@@ -48,35 +62,34 @@ func (v violation) String() string {
 }
 
 // Axe fails the test for what axe-core finds: barriers for people who use the
-// page with a screen reader, a keyboard, or little sight.
+// page with a screen reader, a keyboard, or little sight. For the colours see
+// Colours.
 func (p *Page) Axe(t testing.TB) {
 	t.Helper()
 	p.judge(t, allRules)
 }
 
-// Contrast is Axe for the rules about colours alone, for a page in its other scheme.
-func (p *Page) Contrast(t testing.TB) {
+// judge asks for rules, about the elements that the selectors find or about all,
+// and returns the places of those selectors whose elements were judged.
+func (p *Page) judge(t testing.TB, rules string, selectors ...string) (judged []int) {
 	t.Helper()
-	p.judge(t, colourRules)
-}
-
-func (p *Page) judge(t testing.TB, rules string) {
-	t.Helper()
-	var found []violation
+	var found findings
 	p.must("run axe-core", func(ctx context.Context) error {
-		text, err := p.withScript(ctx, func(ctx context.Context) (string, error) { return runAxe(ctx, rules) })
+		run := fmt.Sprintf(axeRun, rules, within(selectors))
+		text, err := p.withScript(ctx, func(ctx context.Context) (string, error) { return runAxe(ctx, run) })
 		if err != nil {
 			return err
 		}
 		return json.Unmarshal([]byte(text), &found)
 	})
 	var texts []string
-	for _, v := range found {
+	for _, v := range found.Violations {
 		texts = append(texts, v.String())
 	}
 	if len(texts) > 0 {
 		t.Errorf("%s has barriers:\n  %s", p.URL(), strings.Join(firstFew(texts), "\n  "))
 	}
+	return found.Judged
 }
 
 // withScript lets a step use promises and timers also where the page may not.
@@ -97,8 +110,9 @@ func (p *Page) withScript(ctx context.Context, step func(context.Context) (strin
 }
 
 // runAxe runs axe-core in a world of its own: neither does the page see it, nor
-// does the page's CSP stop it.
-func runAxe(ctx context.Context, rules string) (string, error) {
+// does the page's CSP stop it. The world is that of a document, and axe-core is
+// read into it once.
+func runAxe(ctx context.Context, run string) (string, error) {
 	tree, err := chromedp.Call(ctx, page.GetFrameTree, cdp.Empty{})
 	if err != nil {
 		return "", err
@@ -108,6 +122,13 @@ func runAxe(ctx context.Context, rules string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return chromedp.Run(ctx, chromedp.Evaluate[string](axeSource+"\n;"+fmt.Sprintf(axeRun, rules), chromedp.EvalAwaitPromise,
-		func(params *runtime.EvaluateParams) { params.ContextID = world.ExecutionContextID }))
+	within := func(params *runtime.EvaluateParams) { params.ContextID = world.ExecutionContextID }
+	there, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`typeof axe === "object"`, within))
+	if err != nil {
+		return "", err
+	}
+	if !there {
+		run = axeSource + "\n;" + run
+	}
+	return chromedp.Run(ctx, chromedp.Evaluate[string](run, chromedp.EvalAwaitPromise, within))
 }

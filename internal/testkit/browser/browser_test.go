@@ -115,6 +115,7 @@ func TestAGoodPagePasses(t *testing.T) {
 			p.Goto(url + "/")
 			p.Quiet(t)
 			p.Axe(t)
+			new(Colours).Judge(t, p)
 			p.NothingCut(t)
 		})
 	}

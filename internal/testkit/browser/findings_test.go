@@ -63,15 +63,24 @@ func TestRequestsToOtherHostsAreHeard(t *testing.T) {
 }
 
 func TestBarriersAreFound(t *testing.T) {
-	url := site(t, map[string]string{"/": `<h1>Form</h1><input name="nameless"><p class="faint">Hard to read</p>`,
-		"/site.css": `.faint { color: #ddd; background: #fff }`})
+	url := site(t, map[string]string{"/": `<h1>Form</h1><input name="nameless"><p class="faint">Hard to read</p><p>As all</p>`,
+		"/faint":    `<h1>Form</h1><section><p class="faint">Hard to read too</p></section>`,
+		"/dark":     `<h1>Form</h1><section><p class="faint dark">On another ground</p></section>`,
+		"/site.css": `.faint { color: #ddd; background: #fff } .dark { background: #eee }`})
 	for _, options := range [][]Option{nil, {NoScript()}} {
 		p := Start(t).Open(t, options...)
 		p.Goto(url + "/")
-		got := failures(t, func(t testing.TB) { p.Axe(t) })
-		for _, want := range []string{"label (critical)", "color-contrast (serious)", "p: Fix", "input: Fix"} {
+		var seen Colours
+		got := failures(t, func(t testing.TB) { p.Axe(t); seen.Judge(t, p) })
+		for _, want := range []string{"label (critical)", "color-contrast (serious)", ".faint: Fix", "input: Fix"} {
 			if !strings.Contains(got, want) {
 				t.Errorf("%q is not in %s", want, got)
+			}
+		}
+		for path, found := range map[string]bool{"/faint": false, "/dark": true} { // a look once
+			p.Goto(url + path)
+			if got := failures(t, func(t testing.TB) { seen.Judge(t, p) }); strings.Contains(got, "color-contrast") != found {
+				t.Errorf("%s: %s", path, got)
 			}
 		}
 		p.Quiet(t)

@@ -21,6 +21,14 @@ const kit = (() => {
 
   const shown = (element) => (element.innerText ?? element.textContent).trim();
 
+  // path is a selector of this element alone.
+  const path = (element) => {
+    const steps = [];
+    for (let e = element; e !== document.documentElement; e = e.parentElement)
+      steps.unshift(`:nth-child(${[...e.parentElement.children].indexOf(e) + 1})`);
+    return [':root', ...steps].join(' > ');
+  };
+
   // submitter returns a selector of the button that sends a form.
   const submitter = (selector) => {
     const element = first(selector);
@@ -28,10 +36,7 @@ const kit = (() => {
     const isSubmit = (e) => e.type === 'submit' || e.type === 'image';
     const button = [...element.elements].find((e) => isSubmit(e) && !e.disabled && visible(e));
     if (!button) throw new Error(`${selector} has no button that sends it`);
-    const path = [];
-    for (let e = button; e !== document.documentElement; e = e.parentElement)
-      path.unshift(`:nth-child(${[...e.parentElement.children].indexOf(e) + 1})`);
-    return ':root > ' + path.join(' > ');
+    return path(button);
   };
 
   // clickable returns the middle of the first match once a click there hits it.
@@ -82,6 +87,7 @@ const kit = (() => {
   return {
     describe,
     seen: visible,
+    path,
     submitter,
     clickable,
     take,
