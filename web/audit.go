@@ -30,18 +30,18 @@ type auditView struct {
 // auditQuery is the filter as it stands in the address.
 type auditQuery struct{ Actor, Action, Command, After, Before string }
 
-// pagesView is what the part "pages" shows.
-type pagesView struct {
-	Next, Start string
-	First       bool
-}
+// pagesView is what the part "pages" shows: the addresses of the next page and of
+// the first, "" on the last page and on the first.
+type pagesView struct{ Next, Start string }
 
-// newPages links the next page of a list whose filter stands in the address.
-func newPages(v *visit, next string) pagesView {
-	query := v.r.URL.Query()
-	first := query.Get("cursor") == ""
+// newPages links the first and the next page of the list that is shown, with its
+// filter.
+func newPages(v *visit, query url.Values, next string) pagesView {
 	query.Del("cursor")
-	p := pagesView{First: first, Start: address(v.r.URL.Path, query)}
+	var p pagesView
+	if v.query("cursor") != "" {
+		p.Start = address(v.r.URL.Path, query)
+	}
 	if next != "" {
 		query.Set("cursor", next)
 		p.Next = address(v.r.URL.Path, query)
@@ -69,7 +69,7 @@ func (s *Server) auditPage(v *visit) error {
 	if view.Entries, next, err = audit.List(v.r.Context(), s.pool, f); err != nil {
 		return err
 	}
-	view.Pages = newPages(v, next)
+	view.Pages = newPages(v, v.r.URL.Query(), next)
 	view.Export = address("/audit.csv", v.r.URL.Query())
 	return v.render("audit.html", "Audit", view)
 }

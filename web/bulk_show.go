@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -25,8 +26,7 @@ func keepResult(items []reconcile.BulkItem, result reconcile.BulkResult) []recon
 // bulkListPage is the list of bulk actions.
 type bulkListPage struct {
 	Rows  []bulkRow
-	First bool
-	Next  string
+	Pages pagesView
 }
 
 // bulkRow is a bulk action with its name.
@@ -42,12 +42,9 @@ func (s *Server) bulkList(v *visit) error {
 	if err != nil {
 		return err
 	}
-	p := bulkListPage{First: v.query("cursor") == ""}
+	p := bulkListPage{Pages: newPages(v, url.Values{}, next)}
 	for _, b := range list {
 		p.Rows = append(p.Rows, bulkRow{b, deedOf(b.Order)})
-	}
-	if next != "" {
-		p.Next = "/bulk?cursor=" + next
 	}
 	return v.render("bulk_list.html", "Bulk actions", p)
 }
@@ -60,9 +57,7 @@ type bulkShowPage struct {
 	Show  string // the results that are listed; "" is all
 	Lines []bulkLine
 	Path  string // of this page
-	First bool
-	Start string
-	Next  string
+	Pages pagesView
 	May   bool
 	Tabs  []look
 }
@@ -88,10 +83,11 @@ func (s *Server) bulkShow(v *visit) error {
 		return err
 	}
 	path := "/bulk/" + id.String()
-	p := bulkShowPage{Bulk: b, Deed: deedOf(b.Order), Left: problemLines(b.Problems), Path: v.r.URL.RequestURI(), Start: path, May: v.may(operators.RoleOperator)}
+	p := bulkShowPage{Bulk: b, Deed: deedOf(b.Order), Left: problemLines(b.Problems), Path: v.r.URL.RequestURI(), May: v.may(operators.RoleOperator)}
+	start := path
 	if slices.Contains(reconcile.BulkResults(), reconcile.BulkResult(v.query("show"))) {
 		p.Show = v.query("show")
-		p.Start += "?show=" + p.Show
+		start += "?show=" + p.Show
 	}
 	p.Tabs = []look{{Name: "All", Path: path, Current: p.Show == ""}}
 	for _, result := range reconcile.BulkResults() {
@@ -101,9 +97,11 @@ func (s *Server) bulkShow(v *visit) error {
 	from, _ := strconv.Atoi(v.query("from"))
 	from = min(max(from, 0), len(items))
 	to := min(from+pageOfItems, len(items))
-	p.First = from == 0
+	if from > 0 {
+		p.Pages.Start = start
+	}
 	if to < len(items) {
-		p.Next = path + "?show=" + p.Show + "&from=" + strconv.Itoa(to)
+		p.Pages.Next = path + "?show=" + p.Show + "&from=" + strconv.Itoa(to)
 	}
 	if p.Lines, err = s.bulkLines(v, items[from:to]); err != nil {
 		return err

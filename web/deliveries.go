@@ -31,9 +31,7 @@ type deliveriesPage struct {
 	Since      string
 	Until      string
 	Filtered   bool
-	First      bool
-	Start      string
-	Next       string
+	Pages      pagesView
 	Problem    string
 }
 
@@ -67,7 +65,7 @@ func (p *deliveriesPage) Gone() bool {
 func (s *Server) deliveryList(v *visit) error {
 	p := &deliveriesPage{
 		Webhook: v.query("webhook"), State: v.query("state"), Type: v.query("type"), Command: v.query("command"), Event: v.query("event"),
-		Since: fieldMoment(v.query("since")), Until: fieldMoment(v.query("until")), First: v.query("cursor") == "",
+		Since: fieldMoment(v.query("since")), Until: fieldMoment(v.query("until")),
 	}
 	var err error
 	if p.Hooks, err = s.hooks.List(v.r.Context(), v.tenant); err != nil {
@@ -82,11 +80,7 @@ func (s *Server) deliveryList(v *visit) error {
 		return err
 	}
 	query := p.values()
-	p.Filtered, p.Start = len(query) > 0, addressOf("/deliveries", query)
-	if next != "" {
-		query.Set("cursor", next)
-		p.Next = addressOf("/deliveries", query)
-	}
+	p.Filtered, p.Pages = len(query) > 0, newPages(v, query, next)
 	return v.render("deliveries.html", "Deliveries", p)
 }
 
@@ -101,13 +95,6 @@ func (p *deliveriesPage) values() url.Values {
 		}
 	}
 	return values
-}
-
-func addressOf(path string, query url.Values) string {
-	if len(query) == 0 {
-		return path
-	}
-	return path + "?" + query.Encode()
 }
 
 // filter reads the filters; the problem is for the person who typed them.

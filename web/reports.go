@@ -27,13 +27,11 @@ type reportsPage struct {
 	Upstream  string
 	Upstreams []string
 	Operator  bool
-	First     bool
-	Start     string
-	Next      string
+	Pages     pagesView
 }
 
 func (s *Server) reportList(v *visit) (err error) {
-	p := &reportsPage{Upstream: v.query("upstream"), Operator: v.may(operators.RoleOperator), First: v.query("cursor") == ""}
+	p := &reportsPage{Upstream: v.query("upstream"), Operator: v.may(operators.RoleOperator)}
 	if p.Upstreams, err = s.upstreamNames(v); err != nil {
 		return err
 	}
@@ -49,11 +47,7 @@ func (s *Server) reportList(v *visit) (err error) {
 	if p.Upstream != "" {
 		query.Set("upstream", p.Upstream)
 	}
-	p.Start = addressOf("/reports", query)
-	if next != "" {
-		query.Set("cursor", next)
-		p.Next = addressOf("/reports", query)
-	}
+	p.Pages = newPages(v, query, next)
 	return v.render("reports.html", "Settlement reports", p)
 }
 
@@ -64,9 +58,7 @@ type reportPage struct {
 	Kind     reconcile.ReportKind // that is shown; "" for all
 	Items    []reconcile.ReportItem
 	Operator bool
-	First    bool
-	Start    string
-	Next     string
+	Pages    pagesView
 }
 
 // kindCount is how many items say one thing.
@@ -119,7 +111,7 @@ func (s *Server) reportShow(v *visit) error {
 	if err != nil {
 		return err
 	}
-	p := &reportPage{Kind: reconcile.ReportKind(v.query("kind")), Operator: v.may(operators.RoleOperator), First: v.query("cursor") == ""}
+	p := &reportPage{Kind: reconcile.ReportKind(v.query("kind")), Operator: v.may(operators.RoleOperator)}
 	if p.Report, err = s.doubts.Report(v.r.Context(), v.tenant, id); err != nil {
 		return err
 	}
@@ -134,12 +126,7 @@ func (s *Server) reportShow(v *visit) error {
 	if p.Items, next, err = s.doubts.ReportItems(v.r.Context(), filter); err != nil {
 		return err
 	}
-	path := "/reports/" + id.String()
-	p.Start = addressOf(path, query)
-	if next != "" {
-		query.Set("cursor", next)
-		p.Next = addressOf(path, query)
-	}
+	p.Pages = newPages(v, query, next)
 	return v.render("report.html", "Settlement report of "+p.Upstream, p)
 }
 

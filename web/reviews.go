@@ -33,9 +33,7 @@ type reviewsPage struct {
 	Count     string
 	Path      string // of this page
 	CSV       string
-	Start     string
-	First     bool
-	Next      string
+	Pages     pagesView
 	May       bool // act on many
 	Upstreams []string
 	Deeds     []bulkDeed
@@ -53,7 +51,7 @@ func looksAt(q reviewQuery) []look {
 		{Name: "Conflicts", Path: "/reviews?kind=conflict"}, {Name: "Older than 1 h", Path: "/reviews?older_than=1h"},
 	}
 	for i := range list {
-		list[i].Current = q.path("/reviews", "") == list[i].Path
+		list[i].Current = address("/reviews", q.values()) == list[i].Path
 	}
 	return list
 }
@@ -111,7 +109,7 @@ const pageOfReviews = 50
 func (s *Server) reviews(v *visit) error {
 	q := readReviewQuery(v.r.URL.Query())
 	p := reviewsPage{
-		Query: q, Looks: looksAt(q), Path: v.r.URL.RequestURI(), CSV: q.path("/reviews.csv", ""), Start: q.path("/reviews", ""), First: q.Cursor == "",
+		Query: q, Looks: looksAt(q), Path: v.r.URL.RequestURI(), CSV: address("/reviews.csv", q.values()),
 		May: v.may(operators.RoleOperator), Deeds: bulkDeeds,
 	}
 	names, err := s.upstreamNames(v)
@@ -159,9 +157,7 @@ func (s *Server) readReviews(v *visit, p *reviewsPage, f reconcile.ReviewFilter)
 	for _, item := range items {
 		p.Rows = append(p.Rows, reviewRow{item})
 	}
-	if next != "" {
-		p.Next = p.Query.path("/reviews", next)
-	}
+	p.Pages = newPages(v, p.Query.values(), next)
 	count, err := s.doubts.CountReviews(v.r.Context(), f)
 	if err != nil {
 		return err

@@ -40,26 +40,16 @@ func readReviewQuery(values url.Values) reviewQuery {
 }
 
 // Encode is the query without a page.
-func (q reviewQuery) Encode() string {
+func (q reviewQuery) Encode() string { return q.values().Encode() }
+
+func (q reviewQuery) values() url.Values {
 	values := url.Values{}
 	for _, name := range reviewFields {
 		if text := *q.field(name); text != "" {
 			values.Set(name, text)
 		}
 	}
-	return values.Encode()
-}
-
-// path is an address of the queue with this query.
-func (q reviewQuery) path(of, cursor string) string {
-	query := q.Encode()
-	if cursor != "" {
-		query += "&cursor=" + url.QueryEscape(cursor)
-	}
-	if query = strings.TrimPrefix(query, "&"); query != "" {
-		of += "?" + query
-	}
-	return of
+	return values
 }
 
 // Narrowed reports whether anything but the order is asked for.

@@ -72,8 +72,8 @@ func (s *Server) search(v *visit) error {
 	if err != nil {
 		return err
 	}
-	p.Rows, p.Scanned, p.Pages = commandRows(page.Commands), page.Scanned, newPages(v, page.Next)
-	p.Empty = len(p.Rows) == 0 && !q.asks() && p.Pages.First
+	p.Rows, p.Scanned, p.Pages = commandRows(page.Commands), page.Scanned, newPages(v, v.r.URL.Query(), page.Next)
+	p.Empty = len(p.Rows) == 0 && !q.asks() && p.Pages.Start == ""
 	return v.render("search.html", "Commands", p)
 }
 
