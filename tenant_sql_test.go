@@ -63,7 +63,7 @@ var acrossTenants = map[string][]string{
 		"attempts: Deployment.AdoptEmpty", "attempts: Deployment.doubt", "attempts: Deployment.doubtUnresolved",
 		"attempts: previewSQL", "cmd/executor: doctor.attempts", "cmd/executor: doctor.unresolved", "cmd/executor: doctor.webhooks",
 		"cmd/executor: readAges", "commands: Store.CountAsSent", "commands: readBacklogs", "internal/apikeys: Store.read", "internal/apikeys: Store.touch",
-		"internal/audit: tenantsOf", "upstreams: Store.All", "upstreams: Store.Tenants", "upstreams: usedByOthers", "webhooks: Store.measure",
+		"internal/audit: tenantsOf", "upstreams: Store.All", "upstreams: Store.Tenants", "upstreams: boundSQL", "upstreams: usedByOthers", "webhooks: Store.measure",
 	},
 }
 

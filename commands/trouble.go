@@ -50,7 +50,7 @@ func (u UpstreamStatus) trouble(now time.Time) *Trouble {
 	case u.Budget.Burst > 0 && u.BudgetTokens < 1:
 		return &Trouble{TroubleBudget, "The retry budget is empty: what failed is not tried again before tokens come in." + u.whenEmpty()}
 	case failures >= failingLeast && failures >= others:
-		return &Trouble{TroubleFailing, fmt.Sprintf("In the last %d minutes %d attempts failed or ended in doubt; %d commands got an answer.", failingWithin, failures, others)}
+		return &Trouble{TroubleFailing, fmt.Sprintf("Of the last %d minutes: attempts that failed or ended in doubt %d, commands that got an answer %d.", failingWithin, failures, others)}
 	default:
 		return nil
 	}
@@ -58,7 +58,7 @@ func (u UpstreamStatus) trouble(now time.Time) *Trouble {
 
 func (u UpstreamStatus) whenEmpty() string {
 	if n := u.Waits[WaitRetryToken]; n > 0 {
-		return fmt.Sprintf(" %d commands wait for one.", n)
+		return fmt.Sprintf(" Commands that wait for one: %d.", n)
 	}
 	return ""
 }

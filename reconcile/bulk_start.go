@@ -148,7 +148,7 @@ func (r BulkRequest) accepts(count int) error {
 	case count > MaxBulk:
 		return &Refused{Code: RefusedTooMany, Count: count, Detail: fmt.Sprintf("The filter finds %d commands; one bulk action takes %d. Narrow the filter.", count, MaxBulk)}
 	case r.ExpectedCount != nil && *r.ExpectedCount != count:
-		return &Refused{Code: RefusedCountDiffers, Count: count, Detail: fmt.Sprintf("The filter finds %d commands now, not %d. Look at them again.", count, *r.ExpectedCount)}
+		return &Refused{Code: RefusedCountDiffers, Count: count, Detail: fmt.Sprintf("The filter finds another number of commands now: %d instead of %d. Look at them again.", count, *r.ExpectedCount)}
 	default:
 		return nil
 	}

@@ -165,14 +165,24 @@ func usedBefore(ctx context.Context, tx pgx.Tx, id int64, reference string) ([]s
 	return origins(ctx, tx, reference, `SELECT source FROM upstream_versions WHERE upstream_id = $2 AND (strpos(source, $1) > 0 OR strpos(source, '\') > 0) ORDER BY version`, id)
 }
 
-// usedByOthers says whether the newest version of another tenant's upstream uses a
-// secret. Several may verify notices of one sender by the same.
+// usedByOthers says whether another tenant's upstream uses a secret: by its newest
+// version, or by an older one that commands without a settled outcome are bound to,
+// which may be sent or asked about yet. Several may verify notices of one sender by the
+// same.
 func usedByOthers(ctx context.Context, tx pgx.Tx, tenant string, u use) (bool, error) {
 	list, err := origins(ctx, tx, u.reference, `
-		SELECT v.source FROM upstreams u JOIN upstream_versions v ON v.upstream_id = u.id AND v.version = u.version
-		WHERE u.tenant <> $2 AND (strpos(v.source, $1) > 0 OR strpos(v.source, '\') > 0)`, tenant)
+		SELECT v.source FROM upstreams u JOIN upstream_versions v ON v.upstream_id = u.id
+		WHERE u.tenant <> $2 AND (v.version = u.version OR `+boundSQL+`)
+		  AND (strpos(v.source, $1) > 0 OR strpos(v.source, '\') > 0)`, tenant)
 	return slices.ContainsFunc(list, func(origin string) bool { return origin != verifies || u.origin != verifies }), err
 }
+
+// boundSQL: commands without a settled outcome were accepted under this version. Each
+// part has an index of its own.
+const boundSQL = `(
+	EXISTS (SELECT FROM commands c WHERE c.upstream_id = u.id AND c.profile_version = v.version AND c.next_attempt_at IS NOT NULL)
+	OR EXISTS (SELECT FROM commands c WHERE c.upstream_id = u.id AND c.profile_version = v.version AND c.phase IS NOT NULL)
+	OR EXISTS (SELECT FROM attempts a WHERE a.upstream_id = u.id AND a.profile_version = v.version AND a.ended_at IS NULL))`
 
 // origins reads the sources of a query and lists to which origins they send a
 // secret.

@@ -135,6 +135,48 @@ func TestCredentialsHaveMoreThanOneWayOut(t *testing.T) {
 	}
 }
 
+// TestAnOlderVersionKeepsItsCredential while commands without an outcome are bound to it.
+func TestAnOlderVersionKeepsItsCredential(t *testing.T) {
+	t.Parallel()
+	pool := testkit.Database(t)
+	s := upstreams.NewStore(pool)
+	apply := func(tenant, secret string) error {
+		_, _, err := s.Apply(t.Context(), described(t, tenant, "auth: {type: bearer, token: "+secret+"}"), audit.By{Actor: "ann"})
+		return err
+	}
+	if err := errors.Join(apply("acme", "env:EXECUTOR_SECRET_A"), apply("acme", "env:EXECUTOR_SECRET_B")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := pool.Exec(t.Context(), `
+		INSERT INTO commands (id, tenant, idempotency_key, upstream_id, operation, profile_version, state, created_at, deadline, next_attempt_at)
+		SELECT gen_random_uuid(), 'acme', 'k', id, 'pay', 1, 'pending', now(), now(), now() FROM upstreams`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, now := range []string{
+		`state = state`, `state = 'executing', next_attempt_at = NULL`, `state = 'unresolved', outcome = '{}', phase = 'review'`, `state = 'success', phase = NULL`,
+	} {
+		if _, err := pool.Exec(t.Context(), `UPDATE commands SET `+now); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(now, "executing") {
+			_, err := pool.Exec(t.Context(), `
+				INSERT INTO attempts (command_id, number, tenant, upstream_id, epoch, instance, profile_version, started_at, send_deadline, latest_end,
+					request, bytes_total, body_sha256)
+				SELECT id, 1, tenant, upstream_id, 1, 'one', 1, now(), now(), now(), '{}', 0, '' FROM commands`)
+			if err != nil {
+				t.Fatal(err)
+			}
+		} else if _, err := pool.Exec(t.Context(), `DELETE FROM attempts`); err != nil {
+			t.Fatal(err)
+		}
+		var elsewhere *upstreams.CredentialError
+		if err := apply("other", "env:EXECUTOR_SECRET_A"); errors.As(err, &elsewhere) == strings.Contains(now, "success") {
+			t.Errorf("%s: %v", now, err)
+		}
+	}
+}
+
 // TestOneSenderOfNoticesForTwoTenants: to verify by the same secret sends it nowhere.
 func TestOneSenderOfNoticesForTwoTenants(t *testing.T) {
 	const notices = "notices: {verify: {scheme: standard-webhooks, secret: env:EXECUTOR_SECRET_N}, command: json.data.id, findings: [{when: 'true', finding: applied}]}"

@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"errors"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -161,13 +162,27 @@ func (s *Store) checkHost(u *url.URL, bad func(string) error) error {
 		return bad("The URL cannot be used: " + err.Error())
 	}
 	if name != "" {
-		return nil
+		return s.checkLocal(name, uint16(port), bad)
 	}
 	if err := s.guard.Check(netip.AddrPortFrom(addr, uint16(port)), s.allow); err != nil {
 		return bad(forbidden(err))
 	}
 	if u.Scheme == "http" && !within(s.allow, addr) {
 		return bad("Plain http is for addresses that EXECUTOR_WEBHOOK_ALLOW names.")
+	}
+	return nil
+}
+
+// checkLocal refuses a name that means this machine, where this deployment itself
+// listens on the port.
+func (s *Store) checkLocal(name string, port uint16, bad func(string) error) error {
+	if name != "localhost" && !strings.HasSuffix(name, ".localhost") {
+		return nil
+	}
+	var own *egress.Forbidden
+	err := s.guard.Check(netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port), s.allow)
+	if errors.As(err, &own) && own.Class == egress.ClassOwn {
+		return bad(forbidden(err))
 	}
 	return nil
 }

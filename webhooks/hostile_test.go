@@ -82,7 +82,7 @@ func TestNoWebhookIsMadeForThisDeployment(t *testing.T) {
 	guard := egress.NewGuard(egress.GuardConfig{Own: []netip.AddrPort{netip.MustParseAddrPort("0.0.0.0:8080")}})
 	store := NewStore(Config{Guard: guard, Allow: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}})
 	t.Cleanup(store.Close)
-	for _, host := range []string{"127.0.0.1", "127.0.0.2", "[::1]", "0.0.0.0", "[::]"} {
+	for _, host := range []string{"127.0.0.1", "127.0.0.2", "[::1]", "0.0.0.0", "[::]", "localhost", "LOCALHOST", "a.localhost"} {
 		var bad *Invalid
 		if err := store.checkURL("http://" + host + ":8080/v1/commands"); !errors.As(err, &bad) || !strings.Contains(bad.Detail, "belongs to this deployment") {
 			t.Errorf("%s: %v", host, err)

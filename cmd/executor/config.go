@@ -374,7 +374,7 @@ func (c Config) LogValue() slog.Value {
 		slog.Int("max_clients", c.MaxClients),
 		slog.Int("key_rate", c.KeyRate),
 		slog.Int("address_rate", c.AddressRate),
-		slog.Any("webhook_ports", c.WebhookPorts),
+		slog.Any("webhook_ports", append([]int{}, c.WebhookPorts...)),
 		slog.Int64("backlog", c.Backlog),
 		slog.String("webhook_challenge", c.WebhookAsk), slog.Int("webhook_rate", c.WebhookRate),
 		slog.Bool("frozen", c.Frozen),

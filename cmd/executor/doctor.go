@@ -197,7 +197,7 @@ func (d *doctor) replication(ctx context.Context) ([]finding, error) {
 	f := finding{"replication", statusOK, "commits wait for " + names, ""}
 	switch {
 	case waiting > 0:
-		f.Status, f.Detail = statusFail, fmt.Sprintf("%d commits have waited for %s for seconds", waiting, names)
+		f.Status, f.Detail = statusFail, fmt.Sprintf("%s %s waited for %s for seconds", some(waiting, "commit"), does(waiting, "has", "have"), names)
 		f.Fix = "bring the standby back; do not cancel the waits: a commit that was cancelled counts as unknown and is made again"
 	case names == "" || wait == "local" || wait == "off":
 		f.Detail = "commits wait for no standby: one that takes over may have lost the last of them"

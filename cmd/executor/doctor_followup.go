@@ -25,11 +25,12 @@ func (d *doctor) unresolved(ctx context.Context) ([]finding, error) {
 	}
 	f := finding{"unresolved", statusOK, "none", ""}
 	if looked > 0 {
-		f.Detail = fmt.Sprintf("%d are being looked up", looked)
+		f.Detail = fmt.Sprintf("%d %s being looked up", looked, does(looked, "is", "are"))
 	}
 	if waiting > 0 {
 		f.Status, f.Fix = statusWarn, `decide them, the oldest first: "executor reviews"`
-		f.Detail = fmt.Sprintf("%d wait for a person, the oldest for %s; %d are being looked up", waiting, age(seconds(oldest)), looked)
+		f.Detail = fmt.Sprintf("%d %s for a person, the oldest for %s; %d %s being looked up",
+			waiting, does(waiting, "waits", "wait"), age(seconds(oldest)), looked, does(looked, "is", "are"))
 	}
 	list := []finding{f}
 	if seconds(late) > lookupWarn {
@@ -56,7 +57,7 @@ func (d *doctor) webhooks(ctx context.Context) ([]finding, error) {
 	if err != nil || endpoints == 0 {
 		return nil, err
 	}
-	f := finding{"webhooks", statusOK, fmt.Sprintf("%d receivers", endpoints), ""}
+	f := finding{"webhooks", statusOK, some(endpoints, "receiver"), ""}
 	switch {
 	case len(d.config.EncryptionKeys) == 0:
 		f.Status, f.Detail = statusWarn, f.Detail+", and no EXECUTOR_ENCRYPTION_KEY here: a process without it signs and sends nothing"
@@ -68,7 +69,7 @@ func (d *doctor) webhooks(ctx context.Context) ([]finding, error) {
 		f.Status, f.Detail = statusWarn, fmt.Sprintf("%s, %d without a secret, which get nothing", f.Detail, unsigned)
 		f.Fix = `give each a new one, and its receiver too: "executor webhooks rotate ID --overlap 0"; "executor deliveries list --state pending" names them`
 	case disabled > 0 || unverified > 0 || failed > 0:
-		f.Status, f.Detail = statusWarn, fmt.Sprintf("%s, %d disabled, %d not verified, %d deliveries given up", f.Detail, disabled, unverified, failed)
+		f.Status, f.Detail = statusWarn, fmt.Sprintf("%s, %d disabled, %d not verified, %s given up", f.Detail, disabled, unverified, does(failed, "1 delivery", fmt.Sprint(failed, " deliveries")))
 		f.Fix = `see why: "executor webhooks list" and "executor deliveries list --state failed"; "executor webhooks verify ID" asks a receiver again`
 	}
 	return []finding{f}, nil

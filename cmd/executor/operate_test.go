@@ -253,9 +253,9 @@ func TestDoctorFindsWhatWaits(t *testing.T) {
 	statement(t, pool, `
 		INSERT INTO commands (id, tenant, idempotency_key, upstream_id, operation, profile_version, state, phase, created_at, deadline, outcome, finalized_at)
 		VALUES (gen_random_uuid(), 'default', 'doubt', $1, 'ping', 1, 'unresolved', 'review', now() - interval '4 hours', now(), '{}', now() - interval '3 hours')`, u.ID)
-	expect("unresolved", statusWarn, "1 wait for a person, the oldest for 3h0m0s; 0 are being looked up")
+	expect("unresolved", statusWarn, "1 waits for a person, the oldest for 3h0m0s; 0 are being looked up")
 	statement(t, pool, `UPDATE commands SET phase = 'lookup' WHERE idempotency_key = 'doubt'`)
-	expect("unresolved", statusOK, "1 are being looked up")
+	expect("unresolved", statusOK, "1 is being looked up")
 	statement(t, pool, `
 		INSERT INTO doubts (command_id, tenant, upstream_id, since, next_at)
 		SELECT id, tenant, upstream_id, now(), now() - interval '5 minutes' FROM commands WHERE idempotency_key = 'doubt'`)
@@ -272,7 +272,7 @@ func TestDoctorFindsWhatWaits(t *testing.T) {
 		SELECT gen_random_uuid(), id, tenant, '', now() FROM webhook_endpoints`)
 	expect("webhooks", statusWarn, "1 not verified")
 	statement(t, pool, `UPDATE webhook_endpoints SET verified_at = now(), verified_by = 'challenge'`)
-	expect("webhooks", statusOK, "1 receivers")
+	expect("webhooks", statusOK, "1 receiver")
 	statement(t, pool, `
 		INSERT INTO webhook_deliveries (event_id, endpoint_id, tenant, sequence, type, at, next_at)
 		SELECT gen_random_uuid(), id, tenant, 1, 'command.success', now(), now() - interval '5 minutes' FROM webhook_endpoints`)

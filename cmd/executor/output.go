@@ -48,6 +48,22 @@ func writeJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
+// some is "1 receiver", "2 receivers".
+func some(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %ss", n, one)
+}
+
+// does is a verb that agrees with a number.
+func does(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
 // table prints rows in aligned columns, without colour or frame, so that the
 // output reads the same in a terminal, a file and a pipe.
 type table struct{ tw *tabwriter.Writer }

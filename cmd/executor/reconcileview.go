@@ -64,7 +64,7 @@ func progressText(r client.Report) string {
 		}
 		return fmt.Sprintf("%s: %d passed on", r.State, passed)
 	}
-	return fmt.Sprintf("%s: %d of %d lines, %d commands looked for", r.State, r.Compared, r.Lines, r.Scanned)
+	return fmt.Sprintf("%s: %d of %s, %s looked for", r.State, r.Compared, some(int(r.Lines), "line"), some(int(r.Scanned), "command"))
 }
 
 func printReport(w io.Writer, r client.Report) error {

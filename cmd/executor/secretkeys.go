@@ -25,8 +25,8 @@ func requireKeys(ctx context.Context, pool *pgxpool.Pool, config Config) error {
 	}
 	for _, u := range list {
 		if !u.Known {
-			return fmt.Errorf("%d secrets of webhooks are sealed under the key %s, which EXECUTOR_ENCRYPTION_KEY does not hold: "+
-				`add it, behind the current one if it is older; if it is lost, see "executor secrets forget --help"`, u.Count, u.Key)
+			return fmt.Errorf("%s of webhooks %s sealed under the key %s, which EXECUTOR_ENCRYPTION_KEY does not hold: "+
+				`add it, behind the current one if it is older; if it is lost, see "executor secrets forget --help"`, some(u.Count, "secret"), does(u.Count, "is", "are"), u.Key)
 		}
 	}
 	return nil
