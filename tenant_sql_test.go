@@ -61,7 +61,7 @@ var acrossTenants = map[string][]string{
 	},
 	"for whoever runs the deployment, or to find out which tenant it is": {
 		"attempts: Deployment.AdoptEmpty", "attempts: Deployment.doubt", "attempts: Deployment.doubtUnresolved",
-		"attempts: previewSQL", "cmd/executor: doctor.attempts", "cmd/executor: doctor.unresolved", "cmd/executor: doctor.webhooks",
+		"attempts: previewSQL", "cmd/executor: doctor.attempts", "cmd/executor: doctor.files", "cmd/executor: doctor.unresolved", "cmd/executor: doctor.webhooks",
 		"cmd/executor: readAges", "commands: Store.CountAsSent", "commands: readBacklogs", "internal/apikeys: Store.read", "internal/apikeys: Store.touch",
 		"internal/audit: tenantsOf", "upstreams: Store.All", "upstreams: Store.Tenants", "upstreams: boundSQL", "upstreams: usedByOthers", "webhooks: Store.measure",
 	},
