@@ -80,6 +80,9 @@ var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
 
 // document reads a whole document with read and refuses anything behind it.
 func (r *jsonReader) document(read func() error) error {
+	if bytes.HasPrefix(r.src, []byte("\uFEFF")) {
+		return r.fail(0, "syntax", "It begins with a byte order mark: leave that out.")
+	}
 	if err := read(); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ type document struct {
 }
 
 func newDocument(file string, src []byte) *document {
-	return &document{file: file, lines: splitLines(string(src)), anchors: map[string]ast.Node{}}
+	return &document{file: file, lines: splitLines(string(withoutBOM(src))), anchors: map[string]ast.Node{}}
 }
 
 // splitLines splits where YAML breaks lines: at LF, CR and CR LF.
@@ -48,7 +48,7 @@ func (d *document) load(src []byte) bool {
 		d.problem(position{1, 1}, "", fmt.Sprintf("the profile is larger than %d bytes", maxSourceBytes), "Split it: one file describes one upstream.")
 		return false
 	}
-	text, err := standIn(string(src))
+	text, err := standIn(string(withoutBOM(src)))
 	if err != nil {
 		d.problem(position{1, 1}, "", err.Error(), "Save the file as UTF-8.")
 		return false
@@ -118,7 +118,10 @@ func (d *document) syntaxProblem(err error) {
 		return
 	}
 	help := ""
-	if strings.Contains(syntax.GetMessage(), "must be specified") {
+	switch {
+	case strings.Contains(syntax.GetMessage(), "character '\t'"):
+		help = "YAML is indented with blanks: replace the tab."
+	case strings.Contains(syntax.GetMessage(), "must be specified"):
 		help = "Inside {…} and […] YAML reads , [ ] { } as its own: put such text in quotes, or write the mapping on lines of its own."
 	}
 	d.problem(positionOf(syntax.GetToken()), "", clip(syntax.GetMessage(), 200), help)

@@ -155,9 +155,10 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// TestJSONIsAProfileToo: the API takes profiles as JSON, with tabs and escapes.
+// TestJSONIsAProfileToo: the API takes profiles as JSON, with tabs and escapes, and
+// behind a byte order mark.
 func TestJSONIsAProfileToo(t *testing.T) {
-	p := parse(t, "{\n\t\"version\": 1,\n\t\"upstream\": \"ledger\", \"description\": \"caf\\u00e9 \\\"x\\\"\",\n\t\"base_url\": \"https:\\/\\/ledger.example\",\n\t\"operations\": {\"pay\": {\"method\": \"POST\", \"path\": \"/p\", \"answers\": [{\"when\": \"json.items[0].a == 1\", \"answer\": \"applied\"}]}}}")
+	p := parse(t, "\uFEFF{\n\t\"version\": 1,\n\t\"upstream\": \"ledger\", \"description\": \"caf\\u00e9 \\\"x\\\"\",\n\t\"base_url\": \"https:\\/\\/ledger.example\",\n\t\"operations\": {\"pay\": {\"method\": \"POST\", \"path\": \"/p\", \"answers\": [{\"when\": \"json.items[0].a == 1\", \"answer\": \"applied\"}]}}}")
 	same(t, "description", p.Description, `café "x"`)
 	same(t, "base", p.Base.String(), "https://ledger.example")
 	same(t, "when", p.Operations["pay"].Answers[0].When.Source, "json.items[0].a == 1")

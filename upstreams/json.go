@@ -67,8 +67,8 @@ func decodeJSON(body []byte, limit int) (any, error) {
 	return value, nil
 }
 
-// withoutBOM is an answer without the byte order mark that some servers put before
-// their JSON, and that may be ignored (RFC 8259, 8.1).
+// withoutBOM is a document without the byte order mark that some servers and editors
+// put before it, and that may be ignored (RFC 8259, 8.1; YAML 1.2, 5.2).
 func withoutBOM(body []byte) []byte { return bytes.TrimPrefix(body, []byte("\uFEFF")) }
 
 // checkDepth refuses deep nesting before anything recurses into it.
