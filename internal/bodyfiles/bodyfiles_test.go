@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -137,12 +138,27 @@ func TestADiskThatStandsStill(t *testing.T) {
 	write(t, filepath.Join(dir, "other", "file"), "content")
 	file, back := reference("file", "content"), make(chan struct{})
 	root := bodyfiles.New(dir)
+	begun := make(chan struct{}, 10)
 	root.SetFault(func(tenant, _ string) {
 		if tenant == "acme" {
+			begun <- struct{}{}
 			<-back
 		}
 	})
 	var gone *bodyfiles.Unavailable
+	many, leave := context.WithCancel(t.Context())
+	var crowd sync.WaitGroup
+	for range 5 {
+		crowd.Go(func() { _ = root.Verify(many, "acme", file) })
+	}
+	<-begun
+	patient, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := root.Verify(patient, "other", file); err != nil {
+		t.Errorf("beside the many of another tenant: %v", err)
+	}
+	leave()
+	crowd.Wait()
 	for range 2 {
 		soon, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)

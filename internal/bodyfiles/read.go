@@ -7,8 +7,9 @@ import (
 )
 
 const (
-	// verifying bounds how many files are compared at a time for those who submit: each
-	// takes the machine some tenths of a second.
+	// verifying bounds how many files are compared at a time for those who submit, one of
+	// each tenant: each takes the machine some tenths of a second, and a tenant with many
+	// of them, or with a slow disk, leaves room for the others.
 	verifying = 2
 	// standing bounds how many reads of one tenant may stand still on a disk that does
 	// not answer, and standingAll those of all: each takes a thread, and nothing ends it
@@ -22,6 +23,8 @@ type Root struct {
 	dir    string
 	room   chan struct{}
 	before func(tenant, path string) // a test's
+
+	turns turns
 
 	mu    sync.Mutex
 	left  map[string]int // reads that nobody waits for any more and that go on, by tenant
@@ -57,18 +60,22 @@ func (a *appender) Write(b []byte) (int, error) {
 }
 
 // Verify compares a file as Append does, and holds none of it in memory. It waits until
-// few others do the same.
+// no other one of the tenant's and few of others' are compared.
 func (r *Root) Verify(ctx context.Context, tenant string, f File) error {
 	if r == nil {
 		return ErrNoRoot
 	}
-	select {
-	case r.room <- struct{}{}:
-		defer func() { <-r.room }()
-		return r.read(ctx, io.Discard, tenant, f)
-	case <-ctx.Done():
-		return &Unavailable{f.Path, "too many others are being compared", ctx.Err()}
+	own := r.turns.of(tenant)
+	defer r.turns.done(tenant)
+	for _, place := range []chan struct{}{own, r.room} {
+		select {
+		case place <- struct{}{}:
+			defer func() { <-place }()
+		case <-ctx.Done():
+			return &Unavailable{f.Path, "too many others are being compared", ctx.Err()}
+		}
 	}
+	return r.read(ctx, io.Discard, tenant, f)
 }
 
 // read copies a file in a goroutine of its own, which alone stands still where the disk
