@@ -8,9 +8,8 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
-	"unicode"
 
+	"executor/internal/egress"
 	"executor/outcome"
 	"executor/upstreams"
 )
@@ -48,7 +47,7 @@ func (x *exchange) classify(t tally) Observation {
 		return notSent(outcome.StageWrite, category, detail)
 	default:
 		category, detail := x.silence(t)
-		o := Observation{Evidence: outcome.EvidenceSentNoResponse, Stage: outcome.StageHeaders, Category: category, Detail: bounded(detail)}
+		o := Observation{Evidence: outcome.EvidenceSentNoResponse, Stage: outcome.StageHeaders, Category: category, Detail: egress.Line(detail)}
 		if t.handed < t.total {
 			o.Stage = outcome.StageWrite
 		}
@@ -112,7 +111,7 @@ func (x *exchange) answered(t tally) Observation {
 }
 
 func (o *Observation) partial(category outcome.Category, detail string) {
-	o.Evidence, o.Stage, o.Category, o.Detail = outcome.EvidencePartialResponse, outcome.StageBody, category, bounded(detail)
+	o.Evidence, o.Stage, o.Category, o.Detail = outcome.EvidencePartialResponse, outcome.StageBody, category, egress.Line(detail)
 }
 
 // conclude adds to the evidence what the exchange counted and how long it took.
@@ -174,21 +173,6 @@ func cause(err error) error {
 }
 
 var errEnded = errors.New("the peer closed the connection")
-
-// bounded makes text fit for a row and a log line.
-func bounded(text string) string {
-	const most = 300
-	text = strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) {
-			return ' '
-		}
-		return c
-	}, text)
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
-}
 
 // Limits of a target that states none.
 const (

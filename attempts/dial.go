@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"executor/internal/egress"
 	"executor/outcome"
 )
 
@@ -80,7 +81,7 @@ func (d *dialling) connect(ctx context.Context, addrs []netip.AddrPort) (*wire, 
 }
 
 func (d *dialling) failed(address string, fail *dialFailure) {
-	d.addresses = append(d.addresses, AddressFailure{address, fail.category, bounded(fail.detail)})
+	d.addresses = append(d.addresses, AddressFailure{address, fail.category, egress.Line(fail.detail)})
 }
 
 func connectTo(ctx context.Context, addr netip.AddrPort, limit time.Duration) (*wire, error) {

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"executor/internal/egress"
 	"executor/outcome"
 	"executor/upstreams"
 )
@@ -88,5 +89,5 @@ func InvalidRequest(err error) Observation {
 }
 
 func notSent(stage outcome.Stage, category outcome.Category, detail string) Observation {
-	return Observation{Evidence: outcome.EvidenceNotSent, Stage: stage, Category: category, Detail: bounded(detail)}
+	return Observation{Evidence: outcome.EvidenceNotSent, Stage: stage, Category: category, Detail: egress.Line(detail)}
 }

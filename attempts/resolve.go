@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"executor/internal/egress"
 	"executor/outcome"
 )
 
@@ -62,7 +63,7 @@ func (d *dialling) check(addrs []netip.AddrPort) *dialFailure {
 	for _, addr := range addrs {
 		failure := AddressFailure{addr.String(), outcome.CategoryNone, "not tried: another address of the host is forbidden"}
 		if err := d.sender.guard.Check(addr, d.target.Allow); err != nil {
-			failure.Category, failure.Detail = outcome.CategoryAddressForbidden, bounded(err.Error())
+			failure.Category, failure.Detail = outcome.CategoryAddressForbidden, egress.Line(err.Error())
 			if refuse == nil {
 				refuse = err
 			}

@@ -35,7 +35,7 @@ func endingOf(w *work, number int, o Observation) Ending {
 	r.Target = w.Request.Path
 	j, shown := w.operation.JudgeAndTell(r)
 	e.Answer = AnswerOf(o, j)
-	e.Code, e.Message = bounded(maskCut(shown.Code)), bounded(maskCut(shown.Message))
+	e.Code, e.Message = egress.Line(maskCut(shown.Code)), egress.Line(maskCut(shown.Message))
 	// A reference and a link are good whole or not at all: lookups ask by them.
 	if shown.Reference == j.Reference && mask(j.Reference) == j.Reference {
 		e.Reference = j.Reference
@@ -69,7 +69,7 @@ func endingOf(w *work, number int, o Observation) Ending {
 // heed keeps when the upstream wants to be asked again.
 func (e *Ending) heed(header http.Header, mask func(string) string) {
 	value, note := upstreams.RetryAfter(header, time.Now())
-	e.RetryAfter = bounded(mask(value))
+	e.RetryAfter = egress.Line(mask(value))
 	if note != "" {
 		e.Notes = append(e.Notes, note)
 	}
@@ -143,7 +143,7 @@ func raw(text *string) json.RawMessage {
 
 // notSentEnding is the end of an attempt that provably never left.
 func notSentEnding(stage outcome.Stage, category outcome.Category, detail string) Ending {
-	return Ending{Evidence: outcome.EvidenceNotSent, Stage: stage, Category: category, Detail: bounded(detail)}
+	return Ending{Evidence: outcome.EvidenceNotSent, Stage: stage, Category: category, Detail: egress.Line(detail)}
 }
 
 // lostEnding is the end of an attempt whose process is gone: it may have been

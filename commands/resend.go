@@ -98,26 +98,12 @@ type Correction struct {
 // is locked.
 func (s *Store) Correct(ctx context.Context, tx Tx, c Locked, to Correction, actor string) ([]Moved, error) {
 	final := finalFrom(c, Knowledge{
-		Source: outcome.DecidedByOperator, Finding: findingFor(to.State), Reference: to.Reference, Code: to.Code, Message: to.Message,
+		Source: outcome.DecidedByOperator, Finding: outcome.FindingOf(to.State), Reference: to.Reference, Code: to.Code, Message: to.Message,
 	})
 	if final == nil {
 		return nil, fmt.Errorf("correct command %s: %q is not a settled state", c.ID, to.State)
 	}
 	return s.Move(ctx, tx, []Move{{Command: c, To: to.State, Attempts: c.Attempts, Outcome: final, Actor: actor, Correction: true}})
-}
-
-// findingFor is the finding that leads to a settled state.
-func findingFor(state outcome.State) outcome.Finding {
-	switch state {
-	case outcome.StateSuccess:
-		return outcome.FindingApplied
-	case outcome.StateRejected:
-		return outcome.FindingRefused
-	case outcome.StateCancelled:
-		return outcome.FindingAbsent
-	default:
-		return outcome.FindingUnknown
-	}
 }
 
 // Commit runs fn in a transaction with a bound of its own. ErrUnavailable: the

@@ -19,6 +19,20 @@ func Findings() []Finding {
 	return []Finding{FindingApplied, FindingRefused, FindingPending, FindingAbsent, FindingUnknown}
 }
 
+// FindingOf is the finding that leads to a settled state.
+func FindingOf(s State) Finding {
+	switch s {
+	case StateSuccess:
+		return FindingApplied
+	case StateRejected:
+		return FindingRefused
+	case StateCancelled:
+		return FindingAbsent
+	default:
+		return FindingUnknown
+	}
+}
+
 // Then is what follows a confirmed absence.
 type Then string
 

@@ -39,20 +39,6 @@ func (r Resolution) reference(a Action) string {
 	return r.Reference
 }
 
-// finding is what the person found.
-func (r Resolution) finding() outcome.Finding {
-	switch r.State {
-	case outcome.StateSuccess:
-		return outcome.FindingApplied
-	case outcome.StateRejected:
-		return outcome.FindingRefused
-	case outcome.StateCancelled:
-		return outcome.FindingAbsent
-	default:
-		return outcome.FindingUnknown
-	}
-}
-
 // Resolve settles an unresolved command as the person says. A round of lookups
 // under way does not keep them from it: what that finds is weighed afterwards, and
 // becomes a conflict if it says otherwise.
@@ -70,7 +56,7 @@ func (s *Store) resolving(a Action, r Resolution) doing {
 			return d, refused
 		}
 		effect, moved, err := s.commands.Learn(ctx, tx, a.Command, commands.Knowledge{
-			Source: outcome.DecidedByOperator, Actor: a.Actor, Finding: r.finding(), Reference: r.reference(a), Code: r.Code, Message: r.Message,
+			Source: outcome.DecidedByOperator, Actor: a.Actor, Finding: outcome.FindingOf(r.State), Reference: r.reference(a), Code: r.Code, Message: r.Message,
 			Observation: []byte(jsonText(map[string]string{"reason": a.Reason, "evidence_reference": a.EvidenceReference})),
 		})
 		if err == nil && effect != commands.EffectSettled {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
 
 	"executor/commands"
 	"executor/internal/egress"
@@ -68,12 +67,12 @@ func (l looker) ask(ctx context.Context, q inquiry) reply {
 	r := reply{category: outcome.CategoryNone, request: q.shown()}
 	request, client, err := l.prepare(stage.trace(ctx), q, &r)
 	if err != nil {
-		r.category, r.detail = prepareCategory(err), bounded(err.Error())
+		r.category, r.detail = prepareCategory(err), egress.Line(err.Error())
 		return r
 	}
 	response, err := client.Do(request)
 	if err != nil {
-		r.category, r.detail = stage.category(ctx, err), bounded(stage.unquoted(withoutURL(err).Error()))
+		r.category, r.detail = stage.category(ctx, err), egress.Line(stage.unquoted(withoutURL(err).Error()))
 		return r
 	}
 	defer response.Body.Close()
@@ -160,9 +159,9 @@ func (r *reply) read(ctx context.Context, response *http.Response, limit int64) 
 		r.category, r.detail = outcome.CategoryBodyTimeout, "the time was over within the response body"
 	case err != nil:
 		r.truncated = true
-		r.category, r.detail = outcome.CategoryBodyTruncated, bounded("the response body broke off: "+ended(err).Error())
+		r.category, r.detail = outcome.CategoryBodyTruncated, egress.Line("the response body broke off: "+ended(err).Error())
 	case encoding != "" && !strings.EqualFold(encoding, "identity"):
-		r.category, r.detail = outcome.CategoryBodyUndecodable, bounded("the body is encoded ("+encoding+"), which was not asked for")
+		r.category, r.detail = outcome.CategoryBodyUndecodable, egress.Line("the body is encoded ("+encoding+"), which was not asked for")
 	}
 }
 
@@ -195,21 +194,6 @@ func (s *stage) unquoted(text string) string {
 	}
 	what, _, _ := strings.Cut(text, `"`)
 	return strings.TrimRight(what, " :")
-}
-
-// bounded makes text fit for a row and a log line.
-func bounded(text string) string {
-	const most = 300
-	text = strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) {
-			return ' '
-		}
-		return c
-	}, text)
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
 }
 
 // ended gives the end of a stream a name.

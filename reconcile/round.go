@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"executor/commands"
+	"executor/internal/egress"
 	"executor/outcome"
 	"executor/upstreams"
 )
@@ -177,6 +178,6 @@ func (r *round) fail(detail string) {
 	r.replay = false
 	r.answers = append(r.answers, Lookup{
 		Instance: r.instance, ProfileVersion: r.subject.ProfileVersion, StartedAt: now, EndedAt: now,
-		Finding: outcome.FindingUnknown, Detail: bounded(detail),
+		Finding: outcome.FindingUnknown, Detail: egress.Line(detail),
 	})
 }

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 )
 
 const (
@@ -188,15 +187,5 @@ func printable(text string, r TokenRequest) string {
 	if secret := r.ClientSecret.Reveal(); secret != "" && strings.Contains(text, secret) {
 		return "its error text repeats the credential" // too short to be masked
 	}
-	text = strings.Map(func(c rune) rune {
-		if !unicode.IsPrint(c) {
-			return ' '
-		}
-		return c
-	}, text)
-	const most = 300
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
+	return Line(text)
 }

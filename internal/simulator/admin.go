@@ -62,18 +62,17 @@ func nothingHere(head *http.Request) answer {
 }
 
 func (s *Simulator) listRequests(head *http.Request) answer {
-	data := []Request{}
-	for _, r := range s.Requests(head.URL.Query().Get("key")) {
-		if hasPath(r.Path, head) {
-			data = append(data, r)
-		}
-	}
-	return listing(head, data, s.droppedEntries())
+	return s.listFound(head, s.Requests)
 }
 
 func (s *Simulator) listLookups(head *http.Request) answer {
+	return s.listFound(head, s.Lookups)
+}
+
+// listFound lists the requests that find has for a key.
+func (s *Simulator) listFound(head *http.Request, find func(key string) []Request) answer {
 	data := []Request{}
-	for _, r := range s.Lookups(head.URL.Query().Get("key")) {
+	for _, r := range find(head.URL.Query().Get("key")) {
 		if hasPath(r.Path, head) {
 			data = append(data, r)
 		}
