@@ -29,7 +29,7 @@ func endingOf(w *work, number int, o Observation) Ending {
 	}
 	r, ok := o.Response(number, w.inDoubt)
 	if !ok {
-		e.heed(o.Header, mask)
+		e.heed(o.Header, "", mask)
 		return e
 	}
 	r.Target = w.Request.Path
@@ -45,7 +45,7 @@ func endingOf(w *work, number int, o Observation) Ending {
 	if mask(j.Link) == j.Link {
 		e.Link = j.Link
 	}
-	e.heed(o.Header, mask)
+	e.heed(o.Header, j.RetryAfter, mask)
 	for _, note := range j.Notes { // of a link elsewhere, for instance
 		e.Notes = append(e.Notes, maskCut(note))
 	}
@@ -66,9 +66,13 @@ func endingOf(w *work, number int, o Observation) Ending {
 	return e
 }
 
-// heed keeps when the upstream wants to be asked again.
-func (e *Ending) heed(header http.Header, mask func(string) string) {
+// heed keeps when the upstream wants to be asked again, by what the profile found of it
+// or by the header.
+func (e *Ending) heed(header http.Header, found string, mask func(string) string) {
 	value, note := upstreams.RetryAfter(header, time.Now())
+	if found != "" {
+		value, note = upstreams.RetryAfterAt(found, header, time.Now())
+	}
 	e.RetryAfter = egress.Line(mask(value))
 	if note != "" {
 		e.Notes = append(e.Notes, note)

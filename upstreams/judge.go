@@ -24,13 +24,16 @@ type Response struct {
 // Judgement is a response read through the profile.
 type Judgement struct {
 	Answer    outcome.Answer
-	Reference string   // the upstream's name for what was done; "" = not known
-	Code      string   // of a refusal or another failure
-	Message   string   // for people
-	Link      string   // path and query on the upstream's origin where its state can be seen; "" = not known
-	NeedsBody bool     // the rule that answered reads the body
-	Rule      string   // which rule answered, for people
-	Notes     []string // what went wrong while reading
+	Reference string // the upstream's name for what was done; "" = not known
+	Code      string // of a refusal or another failure
+	Message   string // for people
+	Link      string // path and query on the upstream's origin where its state can be seen; "" = not known
+	// RetryAfter is when to come back by the rule that answered, as it was given; "" = the
+	// rule does not say.
+	RetryAfter string
+	NeedsBody  bool     // the rule that answered reads the body
+	Rule       string   // which rule answered, for people
+	Notes      []string // what went wrong while reading
 }
 
 const (
@@ -70,6 +73,7 @@ func (o *Operation) judge(r Response) (Judgement, Rule) {
 	if w.Answer == outcome.AnswerPending || w.Answer == outcome.AnswerUnclear && w.rule.Link != nil {
 		w.readLink()
 	}
+	w.RetryAfter = w.evaluate("retry_after", w.rule.RetryAfter)
 	w.Notes = w.notes
 	return w.Judgement, w.rule
 }

@@ -84,6 +84,9 @@ type Rule struct {
 	Answer    outcome.Answer
 	Reference *Expression // nil = the operation's
 	Link      *Expression // of a pending or unclear answer; nil = the operation's
+	// RetryAfter says when to come back, where nothing is settled; nil = the header of
+	// that name does.
+	RetryAfter *Expression
 }
 
 // Result says what to keep of an applied answer.

@@ -171,16 +171,24 @@ func (r *reader) answers(m *mapping) []Rule {
 			i.fail(fmt.Sprintf("there are more than %d rules", maxRules), "")
 			break
 		}
-		rule := i.mapping()
-		out = append(out, Rule{
-			When:      r.condition(rule, "when", r.compiler.answers),
-			Answer:    outcome.Answer(rule.requiredChoice("answer", texts(outcome.Answers())...)),
-			Reference: r.optional(rule, "reference", r.compiler.answers),
-			Link:      r.optional(rule, "link", r.compiler.answers),
-		})
-		rule.done()
+		out = append(out, r.rule(i.mapping()))
 	}
 	return out
+}
+
+func (r *reader) rule(m *mapping) Rule {
+	rule := Rule{
+		When:       r.condition(m, "when", r.compiler.answers),
+		Answer:     outcome.Answer(m.requiredChoice("answer", texts(outcome.Answers())...)),
+		Reference:  r.optional(m, "reference", r.compiler.answers),
+		Link:       r.optional(m, "link", r.compiler.answers),
+		RetryAfter: r.optional(m, "retry_after", r.compiler.answers),
+	}
+	if settles := rule.Answer == outcome.AnswerApplied || rule.Answer == outcome.AnswerRefused; settles && rule.RetryAfter != nil {
+		m.fail("retry_after", "means nothing beside "+string(rule.Answer)+": that is not asked again", "Remove it.")
+	}
+	m.done()
+	return rule
 }
 
 // requiredChoice reads one of a few words that has to be there.

@@ -24,21 +24,59 @@ const clockApart = 5 * time.Second
 func RetryAfter(header http.Header, now time.Time) (value, note string) {
 	value = onlyValue(header.Values("Retry-After"))
 	at, err := http.ParseTime(value)
-	if err != nil || header.Get("Age") != "" {
-		return value, ""
+	if date, ok := dateOf(header); ok && err == nil {
+		return until(at, date, now, value)
 	}
-	date, err := http.ParseTime(header.Get("Date"))
+	return value, ""
+}
+
+// RetryAfterAt is RetryAfter of what a rule found in the response instead: seconds, with
+// a fraction or without; seconds or milliseconds since 1970; a date of HTTP or of
+// RFC 3339.
+func RetryAfterAt(found string, header http.Header, now time.Time) (value, note string) {
+	found = strings.TrimSpace(found)
+	at, err := http.ParseTime(found)
 	if err != nil {
-		return value, ""
+		at, err = time.Parse(time.RFC3339, found)
 	}
-	counted := strconv.FormatInt(int64(math.Ceil(at.Sub(date).Seconds())), 10)
-	if _, ok := outcome.RetryAfter(counted, now); !ok {
-		return value, ""
+	if n, bad := strconv.ParseFloat(found, 64); bad == nil {
+		switch {
+		case n > 1e9 && n < 1e11:
+			at, err = time.Unix(int64(math.Ceil(n)), 0), nil
+		case n >= 1e12 && n < 1e14:
+			at, err = time.UnixMilli(int64(n)), nil
+		case n > 0 && n <= 1e9:
+			return strconv.FormatInt(int64(math.Ceil(n)), 10), ""
+		}
 	}
-	if apart := date.Sub(now).Round(time.Second); apart.Abs() > clockApart {
+	if err != nil {
+		return found, ""
+	}
+	from, ok := dateOf(header)
+	if !ok {
+		from = now
+	}
+	return until(at, from, now, found)
+}
+
+// dateOf is when a response was made by the upstream's clock; false where it does not
+// say, or a cache may have kept it.
+func dateOf(header http.Header) (time.Time, bool) {
+	date, err := http.ParseTime(header.Get("Date"))
+	return date, err == nil && header.Get("Age") == ""
+}
+
+// until is the time from one moment to another in seconds, or fallback if that is no
+// wait.
+func until(at, from, now time.Time, fallback string) (value, note string) {
+	value = strconv.FormatInt(int64(math.Ceil(at.Sub(from).Seconds())), 10)
+	if _, ok := outcome.RetryAfter(value, now); !ok {
+		return fallback, ""
+	}
+	if apart := from.Sub(now).Round(time.Second); apart.Abs() > clockApart {
 		note = fmt.Sprintf("Retry-After is counted from the response's own Date, which is %s from our clock", apart)
 	}
-	return counted, note
+	return value, note
 }
 
 // onlyValue is a header's value where it is given once, or as often as you like but

@@ -6,6 +6,24 @@ import (
 	"time"
 )
 
+// TestRetryAfterAt reads what upstreams write where Retry-After is not the place.
+func TestRetryAfterAt(t *testing.T) {
+	now := time.Date(2026, 12, 1, 12, 0, 30, 0, time.UTC)
+	for found, want := range map[string]string{
+		"64.57": "65", "5": "5", "0.2": "1", "1796126490": "60", "1796126490.5": "61", "1796126490000": "60",
+		"2026-12-01T12:01:30Z": "60", "2026-12-01T13:01:30.250+01:00": "61", "Tue, 01 Dec 2026 12:01:30 GMT": "60",
+		"2026-12-01T12:00:00Z": "2026-12-01T12:00:00Z", "1796126400": "1796126400", "-5": "-5", "0": "0", "soon": "soon", "NaN": "NaN", "1e300": "1e300",
+	} {
+		if got, note := RetryAfterAt(found, http.Header{}, now); got != want || note != "" {
+			t.Errorf("%s: %q, note %q, want %q", found, got, note, want)
+		}
+	}
+	ahead := http.Header{"Date": {now.Add(10 * time.Minute).Format(http.TimeFormat)}}
+	if got, note := RetryAfterAt("1796127090", ahead, now); got != "60" || note == "" {
+		t.Errorf("by a clock that is ahead: %q, note %q", got, note)
+	}
+}
+
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 12, 1, 12, 0, 30, 0, time.UTC)
 	at := func(offset time.Duration) string { return now.Add(offset).Format(http.TimeFormat) }

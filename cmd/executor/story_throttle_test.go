@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -67,6 +68,9 @@ func throttleStories() []story {
 			operation: ruled(`{when: 'status == 403 && "x-ratelimit-remaining" in headers && headers["x-ratelimit-remaining"][0] == "0"', answer: declined}`),
 			script:    answers(response("403 Forbidden", "X-Ratelimit-Remaining: 0\r\nRetry-After: 1\r\n", `{}`), testkit.Reply(201, `{"id":"p1"}`)),
 			attempts:  []string{"response_received declined 403", created}, ends: "success applied applied", check: waitedASecond},
+		{name: "403 that says when its limit is set anew", kind: "none", script: comeBackSince1970(4 * time.Second),
+			operation: ruled(`{when: 'status == 403 && "x-ratelimit-reset" in headers', answer: declined, retry_after: 'headers["x-ratelimit-reset"][0]'}`),
+			attempts:  []string{"response_received declined 403", created}, ends: "success applied applied", check: waitedASecond},
 		{name: "403 that is none", kind: "none",
 			operation: ruled(`{when: 'status == 403 && "x-ratelimit-remaining" in headers && headers["x-ratelimit-remaining"][0] == "0"', answer: declined}`),
 			script:    answers(response("403 Forbidden", "X-Ratelimit-Remaining: 7\r\n", `{}`)),
@@ -105,23 +109,30 @@ func throttleStories() []story {
 
 // comeBackAt answers the first request with 429 and a date.
 func comeBackAt(wait time.Duration) func(*peer) {
-	return comeBack(func() string { return "Retry-After: " + dateIn(wait) + "\r\n" })
+	return comeBack("429 Too Many Requests", func() string { return "Retry-After: " + dateIn(wait) + "\r\n" })
 }
 
 // comeBackBy does so by a clock that is wrong, which shows in the response's own Date.
 func comeBackBy(wrong, wait time.Duration) func(*peer) {
-	return comeBack(func() string { return "Date: " + dateIn(wrong) + "\r\nRetry-After: " + dateIn(wrong+wait) + "\r\n" })
+	return comeBack("429 Too Many Requests", func() string { return "Date: " + dateIn(wrong) + "\r\nRetry-After: " + dateIn(wrong+wait) + "\r\n" })
+}
+
+// comeBackSince1970 answers it with 403 and the second at which the limit is set anew.
+func comeBackSince1970(wait time.Duration) func(*peer) {
+	return comeBack("403 Forbidden", func() string {
+		return fmt.Sprintf("X-Ratelimit-Remaining: 0\r\nX-Ratelimit-Reset: %d\r\n", time.Now().Add(wait).Unix())
+	})
 }
 
 // comeBack makes its headers at the first request.
-func comeBack(headers func() string) func(*peer) {
+func comeBack(status string, headers func() string) func(*peer) {
 	var (
 		first  sync.Once
 		script func(*peer)
 	)
 	return func(p *peer) {
 		first.Do(func() {
-			script = answers(response("429 Too Many Requests", headers(), "{}"), testkit.Reply(201, `{"id":"p1"}`))
+			script = answers(response(status, headers(), "{}"), testkit.Reply(201, `{"id":"p1"}`))
 		})
 		script(p)
 	}
