@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -61,6 +62,7 @@ func TestAResendIsOneRequest(t *testing.T) {
 		{"busy", func(w http.ResponseWriter) { reply(w, 429, "") }, outcome.StateCancelled},
 		{"unavailable", func(w http.ResponseWriter) { reply(w, 503, "") }, outcome.StateUnresolved},
 		{"refused", func(w http.ResponseWriter) { reply(w, 422, "") }, outcome.StateRejected},
+		{"told that the first had arrived after all", func(w http.ResponseWriter) { reply(w, 409, paid) }, outcome.StateSuccess},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -72,8 +74,8 @@ func TestAResendIsOneRequest(t *testing.T) {
 				}
 				tt.second(w)
 			})
-			profile := profileOf(name, up.URL, "")
-			front.apply(t, profile)
+			ours := "path: /charges\n    answers: [{when: status == 409 && in_doubt, answer: applied}]\n"
+			front.apply(t, strings.Replace(profileOf(name, up.URL, ""), "path: /charges\n", ours, 1))
 			s := submission(uuid.NewString(), "charge")
 			s.Upstream = name
 			id := front.submit(t, s).ID

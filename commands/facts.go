@@ -110,9 +110,14 @@ func FactsBefore(t Terms, c Locked, past []Past) outcome.Facts {
 	return f
 }
 
-// InDoubt reports whether any of the attempts may have acted.
+// InDoubt reports whether any of the attempts may have acted, by its own evidence: also
+// one that an absence has settled, since what is learnt now may deny the absence.
 func InDoubt(k outcome.Idempotency, past []Past) bool {
-	return outcome.BoundaryOver(k, attemptsOf(past)) != outcome.BoundaryNotCrossed
+	attempts := attemptsOf(past)
+	for i := range attempts {
+		attempts[i].Settled = false
+	}
+	return outcome.BoundaryOver(k, attempts) != outcome.BoundaryNotCrossed
 }
 
 func attemptsOf(past []Past) []outcome.Attempt {

@@ -36,11 +36,7 @@ func (s *Store) maybeSent(ctx context.Context, tx Tx, c Locked) (bool, error) {
 		return false, err
 	}
 	history, err := s.History(ctx, tx, []uuid.UUID{c.ID})
-	attempts := attemptsOf(history[c.ID])
-	for i := range attempts {
-		attempts[i].Settled = false
-	}
-	return outcome.BoundaryOver(terms.Contract.Idempotency, attempts) != outcome.BoundaryNotCrossed, err
+	return InDoubt(terms.Contract.Idempotency, history[c.ID]), err
 }
 
 // refuteAbsence takes back an absence because of which a command is about to be sent
