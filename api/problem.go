@@ -112,7 +112,7 @@ func problemFor(err error) *failure {
 			detail: "The database may forget what it commits, so nothing is accepted. Whoever runs the service finds the setting in its log."}
 	case errors.Is(err, commands.ErrUnavailable), errors.Is(err, context.Canceled), databaseAway(err):
 		return &failure{code: ProblemCodeUnavailable, headers: map[string]string{"Retry-After": "1"},
-			detail: "The database did not answer. Repeat the request; a submit with the same key is safe."}
+			detail: "The database did not answer, or takes no changes now. Repeat the request; a submit with the same key is safe."}
 	default:
 		return &failure{code: ProblemCodeInternalError, detail: "Something went wrong on our side. The log has the cause under the request id."}
 	}

@@ -179,7 +179,7 @@ func advise(config *pgxpool.Config, err error) string {
 	case strings.Contains(err.Error(), "server refused TLS connection"):
 		return "the server speaks no TLS: switch it on there, or set sslmode=disable for a connection that needs none"
 	case strings.Contains(err.Error(), "read only"):
-		return "the server accepts no writes: point the URL at the primary, or list all hosts"
+		return "the server accepts no writes: point the URL at the primary, or list all hosts; if it is the primary, look for a full disk, and for default_transaction_read_only"
 	case errors.As(err, &dnsErr):
 		return "check the host name in the database URL"
 	case errors.As(err, &netErr), errors.Is(err, context.DeadlineExceeded):
