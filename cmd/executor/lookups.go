@@ -14,7 +14,7 @@ func newLookupsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lookups ID",
 		Short: "Show what the upstream was asked about a command, and what it said",
-		Long: `Lookups shows every read-only question to the upstream about a command, the oldest first.
+		Long: `Lookups shows the read-only questions to the upstream about a command, the newest 200 of them, the oldest first.
 The questions of one round are asked one after the other, until one tells. An absent
 counts towards a confirmed absence only late enough and apart enough from the one
 before. In JSON each has its request and its raw answer.`,
