@@ -173,7 +173,7 @@ func (l *line) command(key string) (commands.Command, error) {
 
 // within asks again and again until ok, or patience is at its end.
 func within(ok func() (bool, error)) error {
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(100 * time.Millisecond) // the events tell what was over between two looks
 	defer tick.Stop()
 	for bound := time.Now().Add(2 * patience); ; <-tick.C {
 		done, err := ok()

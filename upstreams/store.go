@@ -135,6 +135,9 @@ func (s *Store) apply(ctx context.Context, p *Profile, by audit.By, guard func(u
 	if err != nil {
 		return Upstream{}, false, fmt.Errorf("apply upstream %s of %s: %w", p.Upstream, p.Tenant, err)
 	}
+	if changed {
+		s.keep(versionKey{row.ID, row.Version}, parsed{profile: p}) // to read it again would be to parse it again
+	}
 	s.forget(row.Tenant, row.Name)
 	u, err := s.withProfile(ctx, row)
 	return u, changed, err
@@ -320,10 +323,14 @@ func (s *Store) Profile(ctx context.Context, id int64, version int) (*Profile, e
 	if err != nil {
 		err = fmt.Errorf("profile version %d of upstream %d, stored earlier, is not valid any more: %w", version, id, err)
 	}
+	s.keep(key, parsed{p, err})
+	return p, err
+}
+
+func (s *Store) keep(key versionKey, p parsed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.versions[key] = parsed{p, err}
-	return p, err
+	s.versions[key] = p
 }
 
 // parsed is what became of a version's source.

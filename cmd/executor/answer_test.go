@@ -108,7 +108,7 @@ func (s *oddStage) applyAnswering(t *testing.T, list []*oddAnswer) {
 			"result": `{reference: json.id, headers: [X-Odd], link: '"location" in headers ? headers["location"][0] : ""'}`},
 		"lose": {"method": "POST", "path": `"/lost/{n}"`, "lookup": `{path: "/found", query: {n: "{n}"}, findings: [` +
 			`{when: status == 201, finding: applied, reference: json.id}, {when: status == 422, finding: refused, code: json.code, message: json.message}],` +
-			`schedule: {first_after: 0s, factor: 1, max_interval: 1h, give_up_after: 2h}}`},
+			`schedule: {first_after: 0s, factor: 100, max_interval: 1h, give_up_after: 2h}}`},
 	})
 	s.secret("odd-secret", "hush")
 	for i := range list {

@@ -339,7 +339,7 @@ func pour(intents []*intent, feed chan<- *intent, every time.Duration) {
 func (l *load) submit(in *intent, first int) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	pause := time.NewTicker(200 * time.Millisecond)
+	pause := time.NewTicker(time.Second)
 	defer pause.Stop()
 	if in.after > 0 {
 		in.submission.NotBefore = time.Now().Add(in.after)

@@ -18,7 +18,7 @@ import (
 )
 
 // commandsInTrouble is how many commands each of these tests is in the middle of.
-const commandsInTrouble = 300
+const commandsInTrouble = 200
 
 // lasts is how long a trouble itself lasts.
 func lasts(d time.Duration) { <-time.After(d) }
@@ -44,7 +44,7 @@ func TestOneProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	// An attempt that long outlasts its takeover: nothing may start beside it.
 	f := startFleet(t, testkit.Database(t), conditions{total: 20 * time.Second})
-	l := f.load(commandsInTrouble, 13*time.Millisecond)
+	l := f.load(commandsInTrouble, 20*time.Millisecond)
 	l.reached(commandsInTrouble / 3)
 	victim := f.node(0)
 	l.onTheWire(victim, "commit,stall=3s,times=1", outcome.IdempotencyNone, outcome.IdempotencyKeyed, outcome.IdempotencyNatural)
@@ -63,7 +63,7 @@ func TestOneProcessIsKilled(t *testing.T) {
 func TestOneProcessStandsStill(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, testkit.Database(t), conditions{})
-	l := f.load(commandsInTrouble, 130*time.Millisecond)
+	l := f.load(commandsInTrouble, 195*time.Millisecond)
 	l.reached(commandsInTrouble / 8)
 	sleeper := f.node(0)
 	l.onTheWire(sleeper, "commit,stall=3s", outcome.IdempotencyNone, outcome.IdempotencyNone, outcome.IdempotencyKeyed, outcome.IdempotencyNatural)
@@ -117,7 +117,7 @@ func TestTheDatabaseIsAway(t *testing.T) {
 	t.Parallel()
 	server := testkit.Cluster(t)
 	f := startFleet(t, server.Database(), conditions{})
-	l := f.load(commandsInTrouble, 65*time.Millisecond)
+	l := f.load(commandsInTrouble, 100*time.Millisecond)
 	l.reached(commandsInTrouble / 4)
 	for i := range f.nodes {
 		l.onTheWire(f.node(i), "commit,stall=3s", outcome.IdempotencyNone, outcome.IdempotencyKeyed, outcome.IdempotencyNatural)
@@ -215,7 +215,7 @@ func TestSIGTERMUnderLoad(t *testing.T) {
 	t.Parallel()
 	const drain = 12 * time.Second
 	f := startFleet(t, testkit.Database(t), conditions{drain: drain, inFlight: 24})
-	l := f.load(commandsInTrouble, 15*time.Millisecond)
+	l := f.load(commandsInTrouble, 22*time.Millisecond)
 	for i, accepted := range []int{commandsInTrouble / 3, commandsInTrouble * 2 / 3} {
 		l.reached(accepted)
 		n := f.node(i)
@@ -288,23 +288,5 @@ func TestSIGTERMWhileTheDatabaseIsSilent(t *testing.T) {
 		if first := a.attempts[0]; !first.lost() && first.Evidence != outcome.EvidenceResponseReceived {
 			t.Errorf("its first attempt was neither taken over as lost nor recorded: %s", a)
 		}
-	}
-}
-
-// TestOneProcessIsKilledAgainAndAgain: ten times a process dies, in whatever it
-// does, and another comes in its place.
-func TestOneProcessIsKilledAgainAndAgain(t *testing.T) {
-	t.Parallel()
-	f := startFleet(t, testkit.Database(t), conditions{})
-	l := f.load(commandsInTrouble, 60*time.Millisecond)
-	for range 10 {
-		lasts(time.Second + time.Duration(f.random.IntN(1000))*time.Millisecond)
-		f.node(0).Kill()
-		f.start(0)
-	}
-	list := l.settled(time.Now())
-	all(t, check(t, list))
-	if lostAttempts(list) == 0 {
-		t.Error("no attempt was lost with any process, so nothing was taken over")
 	}
 }

@@ -196,7 +196,7 @@ func (s *oddStage) announced(t *testing.T, c client.Command) {
 // comes waits for what somebody else brings about.
 func comes(t *testing.T, what string, there func() bool) {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for ctx := bounded(t); !there(); {
 		select {
