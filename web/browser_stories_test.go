@@ -37,7 +37,7 @@ func TestStories(t *testing.T) {
 		"with a mouse": func(t *testing.T, s *site) { findAndResolve(t, s, "mouse") },
 		"no script":    func(t *testing.T, s *site) { findAndResolve(t, s, "bare", browser.NoScript()) },
 		"from a mail":  fromAnotherSite,
-		"keyboard":     keyboardOnly, "stale": staleForm, "watched": pausedPage,
+		"keyboard":     keyboardOnly, "stale": staleForm, "watched": watchedPage, "asked": askedFor,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,39 +174,68 @@ func deed(c commands.Command, reason string) reconcile.Action {
 	return reconcile.Action{Tenant: tenant, Command: c.ID, Version: c.Version, Actor: "ada", Reason: reason, EvidenceReference: "T-1"}
 }
 
-// pausedPage: a page that is paused stays as it is until its reader goes on.
-func pausedPage(t *testing.T, s *site) {
+// watchedPage: a page follows its command by itself and keeps what its reader has
+// unfolded; one that is paused stays as it is until its reader goes on.
+func watchedPage(t *testing.T, s *site) {
 	c := s.doubtful(t, "watched")
 	p := s.enter(t, "vera")
 	p.Goto(s.http.URL + pageOf(c.ID))
+	p.Click("#request > summary")
+	p.Click("#attempt-1 > summary")
+	p.WaitFor("#request[open]")
 	p.WaitFor(`[data-live="on"]`)
+	if err := s.doubts.Note(t.Context(), deed(c, "on the phone with them")); err != nil {
+		t.Fatal(err)
+	}
+	p.WaitText("main", "on the phone with them")
 	p.Click("[data-live-toggle]")
 	p.WaitText("[data-live-text]", "Paused")
+	c = s.await(t, c.ID, outcome.StateUnresolved)
 	if err := s.doubts.Resolve(t.Context(), deed(c, "asked them"), reconcile.Resolution{State: outcome.StateSuccess, Reference: "p"}); err != nil {
 		t.Fatal(err)
 	}
 	p.WaitText("h1", "unresolved")
 	p.Click("[data-live-toggle]")
 	p.WaitText("h1", "success")
+	p.WaitText("section.plain", "A person found that the upstream did it.")
+	p.WaitFor("#request[open]")
+	p.WaitFor("#attempt-1:not([open])")
 	p.Quiet(t)
 }
 
-// TestFiftyInABrowser: selected by one tick, previewed, confirmed, and followed to
+// askedFor: what the upstream can be asked about is asked now, and the page shows by
+// itself what it said.
+func askedFor(t *testing.T, s *site) {
+	c := s.ended(t, "transfer-1", "send_transfer", "commit,drop", outcome.StateUnresolved)
+	p := s.enter(t, "otto")
+	p.Goto(s.http.URL + pageOf(c.ID))
+	p.Follow(`a[href="` + pageOf(c.ID) + `/lookup"]`)
+	p.Fill("#reason", "the shop asks")
+	p.Submit("main form")
+	if p.Count("input[name=confirmed]") > 0 {
+		p.Submit("main form")
+	}
+	p.WaitText("h1", "success")
+	p.WaitText("main", "The upstream was asked, and showed that it was done.")
+	p.Quiet(t)
+}
+
+// TestManyInABrowser: selected by one tick, previewed, confirmed, and followed to
 // the end.
-func TestFiftyInABrowser(t *testing.T) {
+func TestManyInABrowser(t *testing.T) {
 	s := newSite(t)
-	s.manyDoubts(t, 50)
+	s.manyDoubts(t, 12)
 	p := s.enter(t, "otto")
 	p.Goto(s.http.URL + "/reviews")
 	p.Check("input[data-all]", true)
-	p.WaitText("[data-chosen]", "50")
+	p.WaitText("[data-chosen]", "12")
 	p.Select("#do", "resolve_rejected")
 	p.Submit("button[value=chosen]")
-	p.WaitText(".sentence", "resolve 50 commands as rejected")
+	p.WaitText(".sentence", "resolve 12 commands as rejected")
 	p.Fill("#reason", "the bank refused them all")
 	p.Submit("main .form")
 	p.WaitURL("/bulk/")
 	s.bulkEnded(t, uuid.MustParse(strings.TrimPrefix(p.URL(), s.http.URL+"/bulk/")))
-	p.WaitText("main", "50 done")
+	p.WaitText("main", "12 done")
 	p.Quiet(t)
 }

@@ -13,7 +13,6 @@ import (
 	"executor/commands"
 	"executor/internal/audit"
 	"executor/internal/operators"
-	"executor/internal/testkit/browser"
 	"executor/outcome"
 	"executor/reconcile"
 )
@@ -157,34 +156,6 @@ func TestACommandPageTellsOfBodiesThatAreNotStored(t *testing.T) {
 	})
 	s.await(t, file, outcome.StateSuccess)
 	s.as(t, "vera").get(pageOf(file)).has(t, "in/a.pdf", "is read from the service", "--body-ref")
-}
-
-// TestACommandSettlesWhileWatched is the page in a browser: it changes by itself, and
-// leaves alone what the reader has unfolded.
-func TestACommandSettlesWhileWatched(t *testing.T) {
-	s := newSite(t)
-	c := s.doubtful(t, "watched")
-	p := browser.Start(t).Open(t)
-	p.Goto(s.http.URL + "/sign-in?to=" + pageOf(c.ID))
-	p.Fill("#name", "otto")
-	p.Fill("#password", password)
-	p.Submit("main form")
-	p.WaitText("h1", "unresolved")
-	p.Click("#request > summary")
-	p.Click("#attempt-1 > summary")
-	p.WaitFor("#request[open]")
-	p.WaitFor(`[data-live="on"]`)
-	err := s.doubts.Resolve(t.Context(), reconcile.Action{
-		Tenant: tenant, Command: c.ID, Version: c.Version, Actor: "ada", Reason: "asked them", EvidenceReference: "ticket 7",
-	}, reconcile.Resolution{State: outcome.StateSuccess, Reference: "pay_7"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.WaitText("h1", "success")
-	p.WaitText("section.plain", "A person found that the upstream did it.")
-	p.WaitFor("#request[open]")
-	p.WaitFor("#attempt-1:not([open])")
-	p.Quiet(t)
 }
 
 func TestACommandPageShowsWhoFoundOutAndWhoWasTold(t *testing.T) {

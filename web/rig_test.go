@@ -252,7 +252,7 @@ func (s *site) await(t testing.TB, id uuid.UUID, want outcome.State) commands.Co
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		c, err := s.commands.Get(ctx, tenant, id)
 		if err != nil {
 			t.Fatal(err)
@@ -263,7 +263,7 @@ func (s *site) await(t testing.TB, id uuid.UUID, want outcome.State) commands.Co
 		select {
 		case <-ctx.Done():
 			t.Fatalf("the command is %s, not %s", c.State, want)
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -63,11 +63,11 @@ func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for !ok() {
+	for pause := 10 * time.Millisecond; !ok(); pause = min(2*pause, 100*time.Millisecond) {
 		select {
 		case <-ctx.Done():
 			t.Fatalf("waited in vain until %s", what)
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -142,10 +142,8 @@ func (p *Page) until(what string, ask func(context.Context) (done bool, err erro
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, p.patience)
 	defer cancel()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
 	var reason error
-	for {
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) { // the longer, the less it keeps a busy machine from it
 		done, err := ask(ctx)
 		if done {
 			return
@@ -157,7 +155,7 @@ func (p *Page) until(what string, ask func(context.Context) (done bool, err erro
 		case <-ctx.Done():
 			p.fail("waited %s: %s: %v", p.patience, what, orNever(reason))
 			return
-		case <-ticker.C:
+		case <-time.After(pause):
 		}
 	}
 }
