@@ -34,8 +34,9 @@ type item struct {
 
 // ran is what came of running an item.
 type ran struct {
-	again time.Duration // ask again after it; 0 is never
-	err   error
+	again     time.Duration // ask again after it; 0 is never
+	err       error
+	throttled bool // it was sent, and answered that all are to wait
 }
 
 // lane is one upstream's way out of this process: what waits, in order, and how
@@ -58,6 +59,8 @@ type lane struct {
 	closed   bool          // paused, frozen or barred
 	barred   bool          // this process may not send: another's data, or no lease
 	opens    time.Time     // throttled until
+	probing  bool          // a throttle was on: one goes first, the others once it is answered
+	probe    *item         // that one, while it runs
 	draining bool
 }
 
@@ -161,6 +164,11 @@ func (l *lane) set(s settings) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.permits, l.closed, l.barred, l.opens = max(1, s.permits), s.closed, s.barred, s.opens
+	if l.opens.After(time.Now()) {
+		l.probing, l.probe = true, nil // what is under way by now tells nothing of what follows
+	} else if l.opens.IsZero() {
+		l.probing = false // there is none, or somebody ended it
+	}
 	switch {
 	case s.limit == nil:
 		l.limiter = nil
@@ -180,6 +188,10 @@ func (l *lane) finished(it *item, r ran, retry *item) {
 	defer l.mu.Unlock()
 	l.running--
 	delete(l.items, it.id)
+	if l.probe == it {
+		l.probe = nil
+		l.probing = r.throttled || r.again > 0 || r.err != nil // the latter two were not sent
+	}
 	notify(r, it.waiters...)
 	takenBack := (r.again > 0 || r.err != nil) && len(it.waiters) > 0 && it.prepared == nil
 	if retry != nil && !takenBack && !l.draining {
@@ -228,7 +240,7 @@ func (l *lane) pumpLocked() {
 	if len(l.later) > 0 {
 		next = l.later[0].due.Sub(now)
 	}
-	for len(l.ready) > 0 && !l.closed && !l.draining && l.running < l.permits {
+	for len(l.ready) > 0 && !l.closed && !l.draining && l.running < l.permits && l.probe == nil {
 		if wait := l.mustWait(now); wait > 0 {
 			if next < 0 || wait < next {
 				next = wait
@@ -238,6 +250,9 @@ func (l *lane) pumpLocked() {
 		it := heap.Pop(&l.ready).(*item)
 		it.running = true
 		l.running++
+		if l.probing {
+			l.probe = it
+		}
 		l.start(l, it)
 	}
 	if next >= 0 {

@@ -146,6 +146,32 @@ func TestLaneHeldBack(t *testing.T) {
 	})
 }
 
+// TestLaneProbe: after a throttle one command asks, and the others follow once it has an
+// answer that does not prolong it.
+func TestLaneProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := newTrack(4)
+		before := due(0, 2)
+		k.push(before, nil)
+		over := time.Now().Add(time.Minute)
+		k.set(settings{permits: 4, opens: over})
+		items := []*item{due(5, 2), due(4, 2), due(3, 2), due(2, 2), due(1, 2)}
+		for _, it := range items {
+			k.push(it, nil)
+		}
+		time.Sleep(2 * time.Minute)
+		k.set(settings{permits: 4, opens: over})
+		k.finished(before, ran{}, nil) // sent before the throttle: it tells nothing
+		same(t, k.running(), before, items[0])
+		k.finished(items[0], ran{again: time.Hour}, nil) // not sent at all
+		same(t, k.running(), before, items[0], items[1])
+		k.finished(items[1], ran{throttled: true}, nil)
+		same(t, k.running(), before, items[0], items[1], items[2])
+		k.finished(items[2], ran{}, nil)
+		same(t, k.running(), append([]*item{before}, items...)...)
+	})
+}
+
 // TestLaneJoin: a command that comes twice runs once, and both are told.
 func TestLaneJoin(t *testing.T) {
 	k := newTrack(1)

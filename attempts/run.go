@@ -274,7 +274,7 @@ func (e *Engine) finish(ctx context.Context, it *item, w *work, r Report) (ran, 
 		return ran{err: err}, nil // the process ends; the lease's lapse closes the attempt
 	}
 	e.observe(w, r, done)
-	return ran{}, e.next(it, w, done)
+	return ran{throttled: r.Status == http.StatusTooManyRequests}, e.next(it, w, done)
 }
 
 // record writes the end until that is certain. Should the database refuse
