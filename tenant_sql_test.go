@@ -41,7 +41,7 @@ var acrossTenants = map[string][]string{
 	"by ids of rows that the call has read, locked or claimed before, or whose tenant it compares before anything else": {
 		"commands: Store.HandToReview", "commands: Store.History", "commands: Store.Peek", "commands: Store.Touch", "commands: Store.continueDoubts",
 		"commands: Store.contradictKept", "commands: Store.refuteAbsence", "commands: Store.requestCancel", "commands: Store.results",
-		"commands: Store.take", "commands: endDoubts", "commands: noteEvidence", "commands: noteLink", "commands: precedes", "commands: reported",
+		"commands: Store.take", "commands: endDoubts", "commands: heldBackAtDeadline", "commands: noteEvidence", "commands: noteLink", "commands: precedes", "commands: reported",
 		"commands: settle", "commands: unsettle", "reconcile: Store.Forecast", "reconcile: Store.applyStep", "reconcile: Store.compareStep",
 		"reconcile: Store.conflicts", "reconcile: Store.fieldsOf", "reconcile: Store.lockStanding", "reconcile: Store.lookingUp",
 		"reconcile: Store.scanPeriod", "reconcile: Store.startApplying", "reconcile: addProgress", "reconcile: arrival.noteAmbiguity",

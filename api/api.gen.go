@@ -1427,6 +1427,9 @@ type Outcome struct {
 
 	// StoppedBy Why we stopped; says nothing of the remote side.
 	StoppedBy string `json:"stopped_by"`
+
+	// WaitedFor Stopped by the deadline: what held it back until then, as in `waiting.for`, where that is on record.
+	WaitedFor *string `json:"waited_for,omitempty"`
 }
 
 // OutcomeDecidedBy defines model for Outcome.DecidedBy.

@@ -77,6 +77,9 @@ func writeOutcome(w *jsonWriter, o *commands.Outcome) {
 		w.text("state", string(o.State))
 		w.text("reason", string(o.Reason))
 		w.text("stopped_by", string(o.StoppedBy))
+		if o.WaitedFor != "" {
+			w.text("waited_for", string(o.WaitedFor))
+		}
 		w.text("decided_by", string(o.DecidedBy))
 		w.time("decided_at", o.DecidedAt)
 		w.integer("sequence", int64(o.Sequence))

@@ -338,7 +338,7 @@ func TestCommandIsReadWhole(t *testing.T) {
 		ID: "0193-a", State: StateSuccess, Final: true, Version: 7, Key: "k1", Upstream: "ledger", Operation: "create_payment", ProfileVersion: 3, Priority: PriorityNormal,
 		CreatedAt: *at("2026-11-01T00:00:00Z"), Deadline: *at("2026-11-01T00:15:00Z"), NextAttemptAt: at("2026-11-01T00:01:00Z"), CancelRequested: true,
 		Waiting: &Waiting{"backoff", at("2026-11-01T00:01:00Z")},
-		Outcome: Success{Decision{"no_response", "max_attempts", "attempt", *at("2026-11-01T00:00:31Z"), 1, false, "lookup"},
+		Outcome: Success{Decision{"no_response", "max_attempts", "", "attempt", *at("2026-11-01T00:00:31Z"), 1, false, "lookup"},
 			Result{201, "pay_9", http.Header{"X-A": {"1", "2"}}, "application/json", []byte(`{"n": 1.00, "x":"<é>"}`), false}},
 		Record:         Record{2, "5xx", &Timeout{"response_header", *at("2026-11-01T00:00:30Z")}, 3012, &Identity{"header", "Idempotency-Key", "k1"}, "possibly_crossed"},
 		Reconciliation: &Reconciliation{"lookup", 1, nil, 0, 2, "ann"}, Metadata: map[string]string{"order": "42"},

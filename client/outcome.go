@@ -69,6 +69,7 @@ func (Cancelled) sealed()  {}
 type Decision struct {
 	Reason         string    `json:"reason"`     // what is known of the remote side
 	StoppedBy      string    `json:"stopped_by"` // why there was no further attempt; says nothing of the remote side
+	WaitedFor      string    `json:"waited_for"` // stopped by the deadline: what held it back until then; "" where nothing is on record
 	DecidedBy      string    `json:"decided_by"` // attempt, deadline, cancel, lookup, late_evidence, notice, report, operator
 	DecidedAt      time.Time `json:"decided_at"`
 	Sequence       int       `json:"sequence"`         // grows with every outcome of the command

@@ -193,6 +193,11 @@ func TestCloseOverdue(t *testing.T) {
 		r.exec(t, `UPDATE commands SET deadline = now() - interval '1 second' WHERE id = $1`, id)
 		return id
 	}
+	overdue(r.submit(t, submission("in its turn", "pay")).ID)
+	r.exec(t, `UPDATE commands SET wait_for = 'credential' WHERE id = $1`, overdue(r.submit(t, submission("no secret", "pay")).ID))
+	if n, err := r.store.CloseOverdue(t.Context()); err != nil || n != 2 {
+		t.Fatalf("closed %d, %v; want 2", n, err)
+	}
 	want := map[uuid.UUID]outcome.State{
 		overdue(r.submit(t, submission("never sent", "pay")).ID):                             outcome.StateCancelled,
 		overdue(r.after(t, "declined", "charge", outcome.StatePending, declined)):            outcome.StateCancelled,
@@ -214,6 +219,11 @@ func TestCloseOverdue(t *testing.T) {
 		c := r.get(t, id)
 		if c.State != state {
 			t.Errorf("%s is %s, want %s", c.Key, c.State, state)
+		}
+	}
+	for key, waited := range map[string]commands.WaitFor{"never sent": commands.WaitPaused, "no secret": commands.WaitCredential, "in its turn": ""} {
+		if o := r.get(t, r.byKey(t, key)).Outcome; o.WaitedFor != waited {
+			t.Errorf("%s waited for %q, want %q", key, o.WaitedFor, waited)
 		}
 	}
 	c := r.get(t, r.byKey(t, "in doubt"))

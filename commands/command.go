@@ -51,6 +51,7 @@ type Outcome struct {
 	State          outcome.State
 	Reason         outcome.OutcomeReason // what is known of the remote side
 	StoppedBy      outcome.Reason        // why we stopped: local effort
+	WaitedFor      WaitFor               // stopped by the deadline: what held it back until then, where that is on record
 	DecidedBy      outcome.DecidedBy
 	DecidedAt      time.Time
 	Sequence       int

@@ -37,6 +37,7 @@ type Move struct {
 type Final struct {
 	outcome.Outcome
 	StoppedBy outcome.Reason
+	WaitedFor WaitFor // by a deadline: what held it back, "" if nothing is on record
 	DecidedBy outcome.DecidedBy
 	Answer    AnswerGiven // the attempt or finding that gave it; zero where none did
 	AskAfter  string      // Retry-After of the answer that said it is pending

@@ -13,6 +13,7 @@ type storedOutcome struct {
 	State          outcome.State         `json:"state"`
 	Reason         outcome.OutcomeReason `json:"reason"`
 	StoppedBy      outcome.Reason        `json:"stopped_by"`
+	WaitedFor      WaitFor               `json:"waited_for,omitempty"`
 	DecidedBy      outcome.DecidedBy     `json:"decided_by"`
 	DecidedAt      time.Time             `json:"decided_at"`
 	Sequence       int                   `json:"sequence"`
@@ -29,7 +30,7 @@ type storedOutcome struct {
 func newStoredOutcome(m Move) storedOutcome {
 	f := m.Outcome
 	return storedOutcome{
-		State: m.To, Reason: f.Reason, StoppedBy: f.StoppedBy, DecidedBy: f.DecidedBy, DecidedAt: m.Command.Now.UTC(),
+		State: m.To, Reason: f.Reason, StoppedBy: f.StoppedBy, WaitedFor: f.WaitedFor, DecidedBy: f.DecidedBy, DecidedAt: m.Command.Now.UTC(),
 		Sequence: m.sequence(), SafeToResubmit: f.SafeToResubmit, NextAction: f.NextAction,
 		Incomplete: f.Incomplete, Attempt: f.Answer.Attempt, Status: f.Answer.Status,
 		Reference: CleanText(f.Answer.Reference), Code: CleanText(f.Answer.Code), Message: CleanText(f.Answer.Message),
@@ -46,7 +47,7 @@ func CleanText(s string) string {
 // kept of a result.
 func (o storedOutcome) view(kept Result) *Outcome {
 	v := &Outcome{
-		State: o.State, Reason: o.Reason, StoppedBy: o.StoppedBy, DecidedBy: o.DecidedBy, DecidedAt: o.DecidedAt,
+		State: o.State, Reason: o.Reason, StoppedBy: o.StoppedBy, WaitedFor: o.WaitedFor, DecidedBy: o.DecidedBy, DecidedAt: o.DecidedAt,
 		Sequence: o.Sequence, SafeToResubmit: o.SafeToResubmit, NextAction: o.NextAction,
 	}
 	switch o.State {

@@ -49,6 +49,10 @@ func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, stopped 
 	if err != nil {
 		return nil, err
 	}
+	holds, err := heldBackAtDeadline(ctx, tx, list, stopped, doubt)
+	if err != nil {
+		return nil, err
+	}
 	moves := make([]Move, len(list))
 	for i, c := range list {
 		terms, err := s.Terms(ctx, c)
@@ -73,7 +77,54 @@ func (s *Store) closePending(ctx context.Context, tx Tx, list []Locked, stopped 
 		out := outcome.Close(outcome.Facts{
 			Operation: terms.Contract, CancelRequested: c.CancelRequestedAt != nil, Attempts: attemptsOf(past),
 		})
-		moves[i] = Move{Command: c, To: out.State, Attempts: attempts, Actor: actor, BlockedUntil: blocked, Outcome: FinalOf(out, reason, by, past)}
+		final := FinalOf(out, reason, by, past)
+		if reason == outcome.ReasonDeadline {
+			final.WaitedFor = holds[c.ID]
+		}
+		moves[i] = Move{Command: c, To: out.State, Attempts: attempts, Actor: actor, BlockedUntil: blocked, Outcome: final}
 	}
 	return s.Move(ctx, tx, moves)
+}
+
+// heldBackAtDeadline says what kept commands from their turn until their deadline, where
+// that is on record: without it nobody could tell afterwards why nothing was sent.
+func heldBackAtDeadline(ctx context.Context, tx Tx, list []Locked, stopped outcome.Reason, d Doubt) (map[uuid.UUID]WaitFor, error) {
+	if stopped != outcome.ReasonDeadline || len(list) == 0 {
+		return nil, nil
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT id, CASE WHEN paused_at IS NOT NULL THEN 'paused' ELSE 'throttle' END AS hold FROM upstreams
+		WHERE id = ANY($1) AND (paused_at IS NOT NULL OR throttled_until > clock_timestamp())`,
+		postgres.Column(list, func(c Locked) int64 { return c.UpstreamID }))
+	if err != nil {
+		return nil, fmt.Errorf("read what holds commands back: %w", err)
+	}
+	var (
+		upstreams = map[int64]WaitFor{}
+		id        int64
+		hold      WaitFor
+	)
+	if _, err := pgx.ForEachRow(rows, []any{&id, &hold}, func() error { upstreams[id] = hold; return nil }); err != nil {
+		return nil, fmt.Errorf("read what holds commands back: %w", err)
+	}
+	holds := make(map[uuid.UUID]WaitFor, len(list))
+	for _, c := range list {
+		holds[c.ID] = c.heldBack(upstreams[c.UpstreamID], d.FrozenAt != nil)
+	}
+	return holds, nil
+}
+
+// heldBack is what a command waited for, "" if for nothing but its turn or the pause
+// between two attempts. What stops everybody comes first, as while it waits.
+func (c Locked) heldBack(upstream WaitFor, frozen bool) WaitFor {
+	switch {
+	case frozen:
+		return WaitFrozen
+	case upstream == WaitPaused:
+		return WaitPaused
+	case c.WaitFor != nil && *c.WaitFor != WaitBackoff && *c.WaitFor != WaitNotBefore:
+		return *c.WaitFor
+	default:
+		return upstream
+	}
 }

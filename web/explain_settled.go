@@ -81,6 +81,9 @@ func (a account) explainCancelled(e *Explanation) {
 	if words, ok := stopWords(o.StoppedBy); ok && o.Reason != outcome.OutcomeReasonCancelledByCaller && o.Reason != outcome.OutcomeReasonConfirmedAbsent {
 		e.Known += " It was given up because " + words + "."
 	}
+	if noun := waitNoun(o.WaitedFor); noun != "" {
+		e.Known += " Until then it waited for " + noun + "."
+	}
 	e.Unknown = "Nothing: it was not done."
 	e.Safe = "It is safe to submit it again as a new command, under a NEW key. The same key only gives this command."
 	if !o.SafeToResubmit {

@@ -133,6 +133,11 @@ func (a account) ended(reason outcome.OutcomeReason, by outcome.DecidedBy, stopp
 	return a
 }
 
+func (a account) waited(what commands.WaitFor) account {
+	a.command.Outcome.WaitedFor = what
+	return a
+}
+
 func (a account) phase(phase, handed string, next *time.Time) account {
 	a.command.Reconciliation, a.handed = &commands.Reconciliation{Phase: phase, NextLookupAt: next}, handed
 	return a
@@ -168,6 +173,8 @@ func TestAnExplanationIsTrue(t *testing.T) {
 			[]string{"A person decides, because the upstream was asked for as long as planned", "Nobody has taken it on yet."}},
 		"on the wire": {accountOf(outcome.StateExecuting, refused, open), []string{"Attempt 2 is on the wire since 2026-11-30 04:00:00 UTC.", "may or may not have acted", "A cancel does not cut the attempt off"}},
 		"cancelling":  {cancelling, []string{"asked to cancel", "no other follows"}},
+		"never sent for want of a secret": {accountOf(outcome.StateCancelled).ended(outcome.OutcomeReasonNeverSent, outcome.DecidedByDeadline, outcome.ReasonDeadline).
+			waited(commands.WaitCredential), []string{"Until then it waited for a secret that is missing."}},
 		"never sent": {accountOf(outcome.StateCancelled, tried(1, outcome.EvidenceNotSent, outcome.AnswerNone, 0)).ended(outcome.OutcomeReasonNeverSent, outcome.DecidedByDeadline, outcome.ReasonDeadline),
 			[]string{"Nothing was ever sent", "because its deadline leaves no room", "under a NEW key"}},
 		"absent":   {absent, []string{"it never arrived", "under a NEW key"}},

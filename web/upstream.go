@@ -132,6 +132,16 @@ var waitNouns = []struct {
 	{commands.WaitNotBefore, "the moment that the caller named"},
 }
 
+// waitNoun names what a command waits for; "" if there is no such word.
+func waitNoun(what commands.WaitFor) string {
+	for _, w := range waitNouns {
+		if w.what == what {
+			return w.noun
+		}
+	}
+	return ""
+}
+
 func waitCounts(waits map[commands.WaitFor]int64) (list []waitCount) {
 	for _, w := range waitNouns {
 		if n := waits[w.what]; n > 0 {

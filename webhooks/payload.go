@@ -46,6 +46,7 @@ type outcomeData struct {
 	State          outcome.State `json:"state"`
 	Reason         string        `json:"reason"`
 	StoppedBy      string        `json:"stopped_by"`
+	WaitedFor      string        `json:"waited_for,omitempty"`
 	DecidedBy      string        `json:"decided_by"`
 	DecidedAt      time.Time     `json:"decided_at"`
 	Sequence       int           `json:"sequence"`

@@ -61,7 +61,11 @@ func credentialStories() []story {
 			script:   answers(response("201 Created", "Set-Cookie: session=hush-cookie-4\r\n", `{"id":"p1","secret":"hush-answer-5"}`)),
 			attempts: []string{created}, ends: "success applied applied", check: func(t *testing.T, o told) { o.reference(t, "p1") }},
 		{name: "a missing secret that does not come", kind: "none", meets: "commit", profile: settings{"auth": "{type: bearer, token: file:not-there}"},
-			change: shortly, ends: "cancelled never_sent deadline"},
+			change: shortly, ends: "cancelled never_sent deadline", check: func(t *testing.T, o told) {
+				if waited := o.command.Outcome.Common().WaitedFor; waited != "credential" {
+					t.Errorf("it is told that it waited for %q", waited)
+				}
+			}},
 	}
 }
 

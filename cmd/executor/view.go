@@ -122,7 +122,11 @@ func whyText(d client.Decision) string {
 	if d.StoppedBy == "" || d.StoppedBy == d.Reason {
 		return d.Reason
 	}
-	return d.Reason + "; no further attempt because of " + d.StoppedBy
+	text := d.Reason + "; no further attempt because of " + d.StoppedBy
+	if d.WaitedFor != "" {
+		text += ", reached while it waited: " + d.WaitedFor
+	}
+	return text
 }
 
 func attemptsText(c client.Command) string {
