@@ -113,9 +113,11 @@ func TestActionsWithoutAnAnswer(t *testing.T) {
 
 func TestTheDoubtOfACommand(t *testing.T) {
 	f := newFakeService(t)
-	f.on("GET /v1/commands/"+someID, 200, doubtful("7", lookedUp), doubtful("7", inReview)).on("GET /v1/commands/"+someID+"/attempts", 200, `{"data": []}`)
+	f.on("GET /v1/commands/"+someID, 200, doubtful("7", lookedUp), doubtful("7", inReview),
+		doubtful("7", strings.NewReplacer(`"lookups": 2`, `"lookups": 0`, `_row": 1`, `_row": 0`).Replace(lookedUp))).on("GET /v1/commands/"+someID+"/attempts", 200, `{"data": []}`)
 	first := execute(t, f.env, "get", someID).must(t, exitSuccess).stdout
 	second := execute(t, f.env, "get", someID).must(t, exitSuccess).stdout
+	third := execute(t, f.env, "get", someID).must(t, exitSuccess).stdout
 	for text, want := range map[string][]string{
 		first: {
 			"doubt     the upstream is being asked; 2 lookups, the last one found nothing of it; looked after by ann",
@@ -125,6 +127,7 @@ func TestTheDoubtOfACommand(t *testing.T) {
 			"doubt     waits for a person; 2 lookups",
 			`next      a person has to decide: "executor reviews" shows what can be done`,
 		},
+		third: {"doubt     the upstream is being asked; no lookup yet; looked after by ann"},
 	} {
 		for _, line := range want {
 			if !strings.Contains(text, line+"\n") {

@@ -14,7 +14,9 @@ func doubtText(r client.Reconciliation) string {
 	if text == "" {
 		text = r.Phase
 	}
-	text += "; " + plural(r.Lookups, "lookup")
+	if text += "; " + plural(r.Lookups, "lookup"); r.Phase == "lookup" && r.Lookups == 0 {
+		text += " yet"
+	}
 	switch {
 	case r.AbsentInARow == 1:
 		text += ", the last one found nothing of it"
