@@ -244,6 +244,7 @@ const (
 	ProblemCodeNoConflict            ProblemCode = "no_conflict"
 	ProblemCodeNoLookup              ProblemCode = "no_lookup"
 	ProblemCodeNoSealingKey          ProblemCode = "no_sealing_key"
+	ProblemCodeNotAccepted           ProblemCode = "not_accepted"
 	ProblemCodeNotCompared           ProblemCode = "not_compared"
 	ProblemCodeNotFound              ProblemCode = "not_found"
 	ProblemCodeNotSettled            ProblemCode = "not_settled"

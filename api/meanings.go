@@ -106,6 +106,8 @@ func meanings() []meaning {
 			"Our fault; the log has the cause under the request id. A submit may be repeated with the same key."},
 		{ProblemCodeBacklogFull, http.StatusServiceUnavailable, "Backlog full",
 			"As many commands of the tenant have no outcome yet as it may have. Nothing was accepted. Repeat it after Retry-After seconds with the same key; repeats of what was accepted before are answered as ever."},
+		{ProblemCodeNotAccepted, http.StatusServiceUnavailable, "Not accepted now",
+			"The body cannot be taken now: a file of it cannot be read, or no process has room for it. Nothing was accepted; the detail says why. Repeat it after Retry-After seconds with the same key; repeats of what was accepted before are answered as ever."},
 		{ProblemCodeUnavailable, http.StatusServiceUnavailable, "Unavailable",
 			"The database is away, or a commit's answer was lost: it is not known whether the request took effect. Repeat it after Retry-After seconds; a submit with the same key is safe and tells."},
 	}

@@ -87,7 +87,7 @@ func problemFor(err error) *failure {
 		return &failure{code: ProblemCodeBacklogFull, headers: map[string]string{"Retry-After": "5"},
 			detail: fmt.Sprintf("As many commands wait or are under way as this tenant may have: %d. Nothing was accepted; repeat it later, with the same key.", full.Limit)}
 	case errors.As(err, &away):
-		return &failure{code: ProblemCodeUnavailable, headers: map[string]string{"Retry-After": "5"},
+		return &failure{code: ProblemCodeNotAccepted, headers: map[string]string{"Retry-After": "5"},
 			detail: "A file of the body cannot be read now: " + away.Detail + ". Nothing was accepted; repeat the request when whoever runs the service has mended it.",
 			fields: []FieldProblem{{Pointer: away.Pointer, Code: "unavailable", Detail: sentence(away.Detail)}}}
 	case doubtProblem(err) != nil:
@@ -105,7 +105,7 @@ func problemFor(err error) *failure {
 	case errors.Is(err, attempts.ErrOtherDeployment), errors.Is(err, attempts.ErrNoDeployment), errors.Is(err, attempts.ErrNotResumed):
 		return &failure{code: ProblemCodeConflict, detail: sentence(err.Error())}
 	case errors.Is(err, commands.ErrCannotHold):
-		return &failure{code: ProblemCodeUnavailable, headers: map[string]string{"Retry-After": "1"},
+		return &failure{code: ProblemCodeNotAccepted, headers: map[string]string{"Retry-After": "1"},
 			detail: "This process cannot hold the body of a one-shot command: it sends nothing, or holds too many already. Nothing was accepted; repeat the request."}
 	case errors.Is(err, postgres.ErrNotDurable):
 		return &failure{code: ProblemCodeUnavailable, headers: map[string]string{"Retry-After": "5"},

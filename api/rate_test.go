@@ -179,7 +179,7 @@ func TestFilesUnavailable(t *testing.T) {
 		return commands.Accepted{}, &commands.FilesUnavailable{Pointer: "/body_ref", Detail: "the tenant's folder is empty", Cause: errors.New("open /srv/bodies")}
 	}
 	r := g.submit("k", leastSubmit).want(503)
-	p := r.problem(ProblemCodeUnavailable)
+	p := r.problem(ProblemCodeNotAccepted)
 	if r.header.Get("Retry-After") == "" || len(p.Errors) != 1 || p.Errors[0].Pointer != "/body_ref" || strings.Contains(string(r.body), "srv") {
 		t.Errorf("%v %s", r.header, r.body)
 	}

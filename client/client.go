@@ -218,9 +218,9 @@ func orDefault(value, standard string) string {
 }
 
 // refusal keeps apart what was certainly not done (a client error of the service
-// itself, or a full backlog) from what may have been.
+// itself, or a submit that it has no room for now) from what may have been.
 func refusal(p *Problem) error {
-	if p.Code != "" && p.Status < http.StatusInternalServerError || p.Code == "backlog_full" {
+	if p.Code != "" && p.Status < http.StatusInternalServerError || p.Code == "backlog_full" || p.Code == "not_accepted" {
 		return p
 	}
 	return errUncertain{p}

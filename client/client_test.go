@@ -251,13 +251,15 @@ func TestWhatIsNotKnownIsUnconfirmed(t *testing.T) {
 			t.Errorf("%s: %d requests, want %d", tt.name, n, tt.requests)
 		}
 	}
-	s, c := serve(t, problem(503, "backlog_full", "Retry-After", "0"))
-	c.retries = 2
-	_, err := c.Submit(background(t), Submission{Key: "k1"}) // certainly not accepted, and asked again all the same
-	if errors.As(err, new(*Unconfirmed)) || !errors.Is(err, ErrUnavailable) || len(s.all()) != 3 {
-		t.Errorf("a full backlog: %v after %d requests", err, len(s.all()))
+	for _, code := range []string{"backlog_full", "not_accepted"} {
+		s, c := serve(t, problem(503, code, "Retry-After", "0"))
+		c.retries = 2
+		_, err := c.Submit(background(t), Submission{Key: "k1"}) // certainly not accepted, and asked again all the same
+		if errors.As(err, new(*Unconfirmed)) || !errors.Is(err, ErrUnavailable) || len(s.all()) != 3 {
+			t.Errorf("%s: %v after %d requests", code, err, len(s.all()))
+		}
 	}
-	_, c = serve(t, lost)
+	_, c := serve(t, lost)
 	c.retries = -1
 	if _, err := c.SubmitBatch(background(t), []Submission{{Key: "first"}, {}}); !errors.As(err, new(*Unconfirmed)) {
 		t.Errorf("a lost batch: %v", err)

@@ -31,6 +31,7 @@ type devOptions struct {
 	metrics    string
 	upstream   string
 	secretsDir string
+	bodyDir    string
 	demo       bool
 	verbose    bool
 	movable    bool // a busy port may be left for the next free one
@@ -68,11 +69,13 @@ ends. It leaves nothing behind.`,
 	flags.StringVar(&o.metrics, "metrics-listen", "127.0.0.1:9090", "address of the metrics, likewise")
 	flags.StringVar(&o.upstream, "upstream-listen", "127.0.0.1:9099", "address of the simulated upstream, likewise")
 	flags.StringVar(&o.secretsDir, "secrets-dir", "", "folder of the secrets that profiles of yours name as file:NAME")
+	flags.StringVar(&o.bodyDir, "body-dir", "", "folder of the files that bodies refer to; those of the sample key's tenant are in its folder \"default\"")
 	flags.BoolVar(&o.demo, "demo", false, "play one command for each final state, and end")
 	flags.BoolVar(&o.verbose, "verbose", false, "show the log here as well")
 	fromEnv(flags, "listen", "EXECUTOR_LISTEN")
 	fromEnv(flags, "metrics-listen", "EXECUTOR_METRICS_LISTEN")
 	fromEnv(flags, "secrets-dir", "EXECUTOR_SECRETS_DIR")
+	fromEnv(flags, "body-dir", "EXECUTOR_BODY_DIR")
 	return cmd
 }
 
@@ -87,7 +90,8 @@ func (o devOptions) check() error {
 		err := checkAddress(a.address)
 		p.check(err == nil, "%s is %q: %v", a.setting, a.address, err)
 	}
-	return errors.Join(append(p, checkFolder("--secrets-dir or EXECUTOR_SECRETS_DIR", o.secretsDir))...)
+	return errors.Join(append(p, checkFolder("--secrets-dir or EXECUTOR_SECRETS_DIR", o.secretsDir),
+		checkFolder("--body-dir or EXECUTOR_BODY_DIR", o.bodyDir))...)
 }
 
 // runDev serves until it is told to stop, which is no error.
@@ -237,7 +241,7 @@ const (
 
 func (d *dev) openService(ctx context.Context, o devOptions, log *slog.Logger, getenv func(string) string) (err error) {
 	c := &d.config
-	c.Drain, c.SoftStop, c.SecretsDir = devDrain, devSoftStop, o.secretsDir
+	c.Drain, c.SoftStop, c.SecretsDir, c.BodyDir = devDrain, devSoftStop, o.secretsDir, o.bodyDir
 	if c.Listen, err = d.address("API", o.listen, o.movable); err != nil {
 		return err
 	}

@@ -110,6 +110,7 @@ func TestDevChecksFirst(t *testing.T) {
 	}{
 		{[]string{"--secrets-dir", "/nowhere"}, nil, []string{"--secrets-dir", "EXECUTOR_SECRETS_DIR", `"/nowhere"`}},
 		{nil, map[string]string{"EXECUTOR_SECRETS_DIR": "/nowhere"}, []string{"--secrets-dir", "EXECUTOR_SECRETS_DIR", `"/nowhere"`}},
+		{[]string{"--body-dir", "/nowhere"}, nil, []string{"--body-dir", "EXECUTOR_BODY_DIR", `"/nowhere"`}},
 		{[]string{"--listen", "nonsense", "--upstream-listen", ":70000"}, nil, []string{"--listen", `"nonsense"`, "--upstream-listen", `":70000"`}},
 	} {
 		dir := filepath.Join(t.TempDir(), "dev")
