@@ -32,7 +32,11 @@ import (
 // simulated upstream, the doubt is followed up, and the end counts requests,
 // effects, lookups and webhooks. The words of the scripts are in storyWords.
 func TestStories(t *testing.T) {
-	scripts := &stories{T: t, room: make(chan struct{}, 12)}
+	const atOnce = 12
+	scripts := &stories{T: t, databases: make(chan *pgxpool.Pool, atOnce)}
+	for range atOnce {
+		scripts.databases <- testkit.Database(t)
+	}
 	testscript.RunT(scripts, testscript.Params{
 		Dir:                 "testdata",
 		Setup:               func(env *testscript.Env) error { return newStory(env) },
@@ -49,9 +53,11 @@ func TestStories(t *testing.T) {
 // stories runs many scripts side by side: they mostly wait.
 type stories struct {
 	*testing.T
-	room  chan struct{}
-	all   sync.WaitGroup
-	names []string
+	databases chan *pgxpool.Pool // that no script has at the moment
+	all       sync.WaitGroup
+	names     []string
+
+	mine *pgxpool.Pool // of the one script
 }
 
 func (s *stories) Parallel() {}
@@ -61,10 +67,29 @@ func (s *stories) Verbose() bool { return testing.Verbose() }
 func (s *stories) Run(name string, play func(testscript.T)) {
 	s.names = append(s.names, name)
 	s.all.Go(func() {
-		s.room <- struct{}{}
-		defer func() { <-s.room }()
-		s.T.Run(name, func(t *testing.T) { play(&stories{T: t}) })
+		pool := <-s.databases
+		defer func() { s.databases <- pool }()
+		s.T.Run(name, func(t *testing.T) {
+			empty(t, pool)
+			play(&stories{T: t, mine: pool})
+		})
 	})
+}
+
+// empty takes away what a script left behind. A new database for each would be as
+// empty, and its every connection would have all statements to plan.
+func empty(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	_, err := pool.Exec(t.Context(), `
+		DO $$ DECLARE name text; BEGIN
+			SET LOCAL session_replication_role = replica; -- no foreign key minds, and no trigger but that of the audit
+			FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename NOT IN ('goose_db_version', 'river_migration', 'audit', 'audit_heads') LOOP
+				EXECUTE format('DELETE FROM %I', name);
+			END LOOP;
+		END $$`)
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // story is a world of one script: a database, an upstream, and processes.
@@ -89,8 +114,8 @@ type storyKey struct{}
 
 // newStory builds the world of one script.
 func newStory(env *testscript.Env) error {
-	t := env.T().(*stories).T
-	w := &story{pool: testkit.Database(t), sim: simulator.New(simulator.Config{}), ids: map[string]uuid.UUID{}, op: map[string]int{}}
+	t := env.T().(*stories)
+	w := &story{pool: t.mine, sim: simulator.New(simulator.Config{}), ids: map[string]uuid.UUID{}, op: map[string]int{}}
 	env.Values[storyKey{}] = w
 	if _, err := attempts.NewDeployment(w.pool, "test", nil).Adopt(t.Context(), audit.By{Actor: "test"}); err != nil {
 		return err
