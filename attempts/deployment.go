@@ -37,6 +37,7 @@ type DeploymentState struct {
 	Doubtful     bool  // a promotion or a restore: on resume everything unfinished counts as possibly sent
 	Timeline     int64 // of the database when it last sent; grows with every promotion
 	Moved        bool  // the database was promoted or restored since it last sent: resuming will find it doubtful
+	Unnoted      bool  // and nobody has frozen it for that yet
 }
 
 // Frozen reports whether nobody sends.
@@ -87,8 +88,8 @@ func OpenDeployment(pool *pgxpool.Pool, expected string, cmds *commands.Store, u
 // Show reads the state.
 func (d *Deployment) Show(ctx context.Context) (DeploymentState, error) {
 	s := DeploymentState{Expected: d.expected}
-	err := d.pool.QueryRow(ctx, `SELECT id, frozen_at, frozen_by, frozen_reason, doubtful, timeline, `+movedSQL+` FROM deployment`).
-		Scan(&s.ID, &s.FrozenAt, &s.FrozenBy, &s.FrozenReason, &s.Doubtful, &s.Timeline, &s.Moved)
+	err := d.pool.QueryRow(ctx, `SELECT id, frozen_at, frozen_by, frozen_reason, doubtful, timeline, `+movedSQL+`, `+unnotedSQL+` FROM deployment`).
+		Scan(&s.ID, &s.FrozenAt, &s.FrozenBy, &s.FrozenReason, &s.Doubtful, &s.Timeline, &s.Moved, &s.Unnoted)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return s, ErrNoDeployment
 	}
@@ -110,10 +111,10 @@ func (d *Deployment) Check(ctx context.Context, instance string, frozen bool) (D
 	switch {
 	case s.Foreign(): // this process alone sends nothing: a wrong id must not stop the owner's
 		return s, nil
-	case s.Moved:
-		err = d.freeze(ctx, audit.By{Actor: instance, Reason: movedReason}, true)
+	case s.Unnoted:
+		err = d.freeze(ctx, audit.By{Actor: instance, Reason: movedReason}, doubtOnce)
 	case frozen:
-		err = d.freeze(ctx, audit.By{Actor: instance, Reason: "started with --frozen"}, false)
+		err = d.freeze(ctx, audit.By{Actor: instance, Reason: "started with --frozen"}, noDoubt)
 	}
 	if err != nil {
 		return s, err
@@ -138,6 +139,11 @@ func Hop(ctx context.Context, pool *pgxpool.Pool, deployment string) (string, er
 
 // movedSQL tells of a row of the table deployment.
 const movedSQL = `(system_identifier <> ` + identitySQL + ` OR timeline <> ` + timelineSQL + `)`
+
+// unnotedSQL: it was moved, and that is not what it is frozen for. One that was frozen
+// in doubt and promoted again may have lost a resume in between, and what was sent then.
+const unnotedSQL = `(` + movedSQL + ` AND NOT (doubtful AND frozen_at IS NOT NULL
+	AND doubted_system_identifier = ` + identitySQL + ` AND doubted_timeline = ` + timelineSQL + `))`
 
 // Moved reports whether the database was promoted or restored since it last sent.
 func (d *Deployment) Moved(ctx context.Context) (moved bool, err error) {

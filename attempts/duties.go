@@ -29,7 +29,7 @@ func (e *Engine) renew(ctx context.Context) error {
 		return err
 	}
 	e.log.Error("freezing", "reason", err)
-	if err := e.deployment.freeze(ctx, audit.By{Actor: e.lease.instance, Reason: errRewound.Error()}, true); err != nil {
+	if err := e.deployment.freeze(ctx, audit.By{Actor: e.lease.instance, Reason: errRewound.Error()}, doubtOnce); err != nil {
 		return err
 	}
 	e.lease.forget()

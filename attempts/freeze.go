@@ -14,7 +14,7 @@ import (
 // Freeze stops sending in every process. Lookups, reads and submissions go on. An
 // earlier freeze stays as it is.
 func (d *Deployment) Freeze(ctx context.Context, by audit.By) (DeploymentState, error) {
-	if err := d.freeze(ctx, by, false); err != nil {
+	if err := d.freeze(ctx, by, noDoubt); err != nil {
 		return DeploymentState{}, err
 	}
 	return d.Show(ctx)
@@ -22,24 +22,46 @@ func (d *Deployment) Freeze(ctx context.Context, by audit.By) (DeploymentState, 
 
 // Doubt stops sending like Freeze, and says that the database may have lost what
 // was committed last, as after a restore that left no trace: on Resume everything
-// unfinished counts as possibly sent.
+// unfinished counts as possibly sent. Said again it counts from then on.
 func (d *Deployment) Doubt(ctx context.Context, by audit.By) (DeploymentState, error) {
-	if err := d.freeze(ctx, by, true); err != nil {
+	if err := d.freeze(ctx, by, doubtAnew); err != nil {
 		return DeploymentState{}, err
 	}
 	return d.Show(ctx)
 }
 
+// doubt is whether a freeze says that what was committed last may be lost.
+type doubt int
+
+const (
+	noDoubt   doubt = iota
+	doubtOnce       // for what may have been noted already
+	doubtAnew       // whatever was noted before
+)
+
+// adds reports whether a freeze says more than the one that there is.
+func (is doubt) adds(was standingNow) bool {
+	switch is {
+	case noDoubt:
+		return !was.Frozen
+	case doubtOnce:
+		return !was.Frozen || !was.Doubtful || was.unnoted
+	default:
+		return true
+	}
+}
+
 // freeze keeps an earlier reason. Where doubt begins the freeze counts anew, so
-// that it covers what was accepted under an earlier, plain one. Only Resume takes
-// doubt back.
-func (d *Deployment) freeze(ctx context.Context, by audit.By, doubtful bool) error {
+// that it covers what was accepted under an earlier, plain one; and so it does where the
+// database was promoted or restored once more. Only Resume takes doubt back.
+func (d *Deployment) freeze(ctx context.Context, by audit.By, how doubt) error {
+	doubtful := how != noDoubt
 	err := groupcommit.Commit(ctx, d.pool, func(tx pgx.Tx) error {
 		was, err := lockDeployment(ctx, tx)
-		if err != nil || was.Frozen && (was.Doubtful || !doubtful) {
+		if err != nil || !how.adds(was) {
 			return err
 		}
-		_, err = tx.Exec(ctx, `UPDATE deployment SET frozen_at = clock_timestamp(), frozen_by = $1, frozen_reason = $2, doubtful = $3`,
+		_, err = tx.Exec(ctx, `UPDATE deployment SET frozen_at = clock_timestamp(), frozen_by = $1, frozen_reason = $2, doubtful = $3, `+notedSQL,
 			by.Actor, by.Reason, doubtful)
 		if err != nil {
 			return err
@@ -53,6 +75,9 @@ func (d *Deployment) freeze(ctx context.Context, by audit.By, doubtful bool) err
 	return err
 }
 
+// notedSQL has a freeze say where the database stood.
+const notedSQL = `doubted_system_identifier = ` + identitySQL + `, doubted_timeline = ` + timelineSQL
+
 // standingNow is the deployment as the audit shows it.
 type standingNow struct {
 	ID           string `json:"id"`
@@ -60,13 +85,15 @@ type standingNow struct {
 	FrozenBy     string `json:"frozen_by,omitempty"`
 	FrozenReason string `json:"frozen_reason,omitempty"`
 	Doubtful     bool   `json:"doubtful"`
+
+	unnoted bool // see DeploymentState
 }
 
 // lockDeployment reads the deployment, which nobody else changes until the
 // transaction ends.
 func lockDeployment(ctx context.Context, tx pgx.Tx) (now standingNow, err error) {
-	err = tx.QueryRow(ctx, `SELECT id, frozen_at IS NOT NULL, frozen_by, frozen_reason, doubtful FROM deployment FOR UPDATE`).
-		Scan(&now.ID, &now.Frozen, &now.FrozenBy, &now.FrozenReason, &now.Doubtful)
+	err = tx.QueryRow(ctx, `SELECT id, frozen_at IS NOT NULL, frozen_by, frozen_reason, doubtful, `+unnotedSQL+` FROM deployment FOR UPDATE`).
+		Scan(&now.ID, &now.Frozen, &now.FrozenBy, &now.FrozenReason, &now.Doubtful, &now.unnoted)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return now, ErrNoDeployment
 	}
@@ -118,7 +145,7 @@ func (d *Deployment) takeOver(ctx context.Context, tx pgx.Tx, by audit.By) error
 		FrozenReason: "adopted from deployment " + was.ID + ", which may have sent what is unfinished here",
 	}
 	_, err = tx.Exec(ctx, `
-		UPDATE deployment SET id = $1, frozen_at = clock_timestamp(), frozen_by = $2, frozen_reason = $3, doubtful = true`,
+		UPDATE deployment SET id = $1, frozen_at = clock_timestamp(), frozen_by = $2, frozen_reason = $3, doubtful = true, `+notedSQL,
 		is.ID, is.FrozenBy, is.FrozenReason)
 	if err != nil {
 		return err

@@ -377,22 +377,51 @@ func TestPromotion(t *testing.T) {
 	}
 }
 
-// TestPromotedBeforeStart: the server's files tell of a promotion only minutes
-// later; a process that starts at once must know all the same.
-func TestPromotedBeforeStart(t *testing.T) {
+// TestPromotedAgain: the server's files tell of a promotion only minutes later; a process
+// that starts at once must know all the same. So must it of a second one, which lost that
+// somebody had resumed after the first, and whatever was sent since; and of a third, while
+// somebody resumes.
+func TestPromotedAgain(t *testing.T) {
 	t.Parallel()
 	server := testkit.Cluster(t)
 	pool := server.Database()
-	ctx := context.Background()
-	deployment := attempts.NewDeployment(pool, "test", nil)
-	if _, err := deployment.Adopt(ctx, audit.By{Actor: "test"}); err != nil {
-		t.Fatal(err)
+	adopt(t, pool)
+	promote := func() {
+		server.Stop()
+		server.Promote()
+		pool.Reset()
 	}
-	server.Stop()
-	server.Promote()
-	pool.Reset()
-	if state, err := deployment.Check(ctx, "test", false); err != nil || !state.Frozen() || !state.Doubtful {
-		t.Errorf("after the check: %+v, %v", state, err)
+	front := startProcess(t, pool, options{idle: true})
+	front.apply(t, brief("up", "http://127.0.0.1:1024", ample, ""))
+	ctx, own := t.Context(), attempts.OpenDeployment(pool, "test", front.commands, front.ups)
+	check := func() time.Time {
+		t.Helper()
+		state, err := own.Check(ctx, "test", false)
+		if err != nil || !state.Frozen() || !state.Doubtful {
+			t.Fatalf("after the check: %+v, %v", state, err)
+		}
+		return *state.FrozenAt
+	}
+	promote()
+	first := check()
+	one, two := front.submit(t, order("one", "charge")).ID, front.submit(t, order("two", "charge")).ID
+	promote()
+	if c, how, err := front.commands.Cancel(ctx, "default", one, audit.By{Actor: "ann"}); how != commands.CancelInDoubt {
+		t.Errorf("the cancel of what may have been sent: %s, %s, %v", how, c.State, err)
+	}
+	if again := check(); !again.After(first) || check() != again {
+		t.Errorf("frozen at %s, and after another promotion at %s", first, again)
+	}
+	own.Demand(func(context.Context, *pgxpool.Pool) error { promote(); return nil })
+	if state, err := own.Resume(ctx, audit.By{Actor: "ann"}); !errors.Is(err, attempts.ErrNotResumed) || !state.Frozen() {
+		t.Errorf("resumed while the database was promoted: %+v, %v", state, err)
+	}
+	own.Demand(func(context.Context, *pgxpool.Pool) error { return nil })
+	if state, err := own.Resume(ctx, audit.By{Actor: "ann"}); err != nil || state.Frozen() {
+		t.Errorf("resumed: %+v, %v", state, err)
+	}
+	if c := front.final(t, two); c.State != outcome.StateUnresolved {
+		t.Errorf("what may have been sent ended %s", c.State)
 	}
 }
 

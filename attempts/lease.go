@@ -47,7 +47,7 @@ const timelineSQL = commands.TimelineSQL
 
 // promotedSQL says that the timeline is not the one on record, and that nobody
 // has taken note yet.
-const promotedSQL = `EXISTS (SELECT FROM deployment WHERE timeline <> ` + timelineSQL + ` AND NOT (doubtful AND frozen_at IS NOT NULL))`
+const promotedSQL = `EXISTS (SELECT FROM deployment WHERE timeline <> ` + timelineSQL + ` AND NOT (doubtful AND frozen_at IS NOT NULL AND doubted_timeline = ` + timelineSQL + `))`
 
 // NewLease makes a lease that is not held yet.
 func NewLease(pool *pgxpool.Pool, instance string, ttl time.Duration, log *slog.Logger) *Lease {

@@ -52,19 +52,23 @@ func (d *Deployment) Resume(ctx context.Context, by audit.By) (DeploymentState, 
 // noticed makes sure that a promotion or a restore is not resumed from as if there had
 // been none: no process may have run since to see it.
 func (d *Deployment) noticed(ctx context.Context, s DeploymentState, actor string) (DeploymentState, error) {
-	if !s.Moved || s.Doubtful {
+	if !s.Unnoted {
 		return s, nil
 	}
-	if err := d.freeze(ctx, audit.By{Actor: actor, Reason: movedReason}, true); err != nil {
+	if err := d.freeze(ctx, audit.By{Actor: actor, Reason: movedReason}, doubtOnce); err != nil {
 		return s, err
 	}
 	return d.Show(ctx)
 }
 
-// thaw ends the freeze that was seen, and no later one.
+// thaw ends the freeze that was seen, and no later one; and none on a database that
+// has taken over since: that is not the one whose commands were looked at.
 func (d *Deployment) thaw(ctx context.Context, s DeploymentState, by audit.By, doubted int) error {
 	return groupcommit.Commit(ctx, d.pool, func(tx pgx.Tx) error {
 		was, err := lockDeployment(ctx, tx)
+		if err == nil && was.unnoted {
+			err = fmt.Errorf("%w: the database was promoted or restored meanwhile; look whether it is the right one, and resume again", ErrNotResumed)
+		}
 		if err != nil {
 			return err
 		}
@@ -111,7 +115,7 @@ func (d *Deployment) PreviewResume(ctx context.Context) (ResumePreview, error) {
 		return ResumePreview{}, err
 	}
 	from := s.FrozenAt
-	if !s.Doubtful { // it would be noticed, and the freeze count from then on
+	if s.Unnoted { // it would be noticed, and the freeze count from then on
 		from = nil
 	}
 	var n int

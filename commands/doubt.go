@@ -21,13 +21,15 @@ const TimelineSQL = `('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bi
 // attempt: after a promotion or a restore, and with another deployment's data, for
 // all that were accepted before. Such a command is not closed as never sent.
 type Doubt struct {
-	Timeline bool // the server was promoted since it last sent
+	Timeline bool // the server was promoted, and nobody has taken note
 	Doubtful bool // noticed: the deployment is frozen in doubt
 	FrozenAt *time.Time
 	Foreign  bool // the data is another deployment's, which may be sending it
 }
 
-const doubtSQL = `SELECT timeline <> ` + TimelineSQL + `, doubtful, frozen_at, $1 <> '' AND id <> $1 FROM deployment`
+const doubtSQL = `
+	SELECT timeline <> now AND NOT (doubtful AND doubted_timeline = now), doubtful, frozen_at, $1 <> '' AND id <> $1
+	FROM deployment, (SELECT ` + TimelineSQL + ` AS now) server`
 
 // QueueDoubt reads it, for callers that ask for more in the same round trip, in
 // the transaction that is about to close commands.
@@ -52,7 +54,7 @@ func (d *Doubt) scan(row pgx.Row) error {
 
 // Covers reports whether the record of an attempt of the command may be lost.
 func (d Doubt) Covers(c Locked) bool {
-	if d.Doubtful && d.FrozenAt != nil {
+	if d.Doubtful && d.FrozenAt != nil && !d.Timeline {
 		return !c.CreatedAt.After(*d.FrozenAt)
 	}
 	return d.Timeline || d.Foreign
@@ -62,10 +64,11 @@ func (d Doubt) Covers(c Locked) bool {
 const SendWindow = 5 * time.Second
 
 // LatestEnd is until when an attempt of the command may be under way whose record is
-// lost. None begins once the deployment is frozen; whoever is not heeds nothing here.
+// lost. None begins once the deployment is frozen; whoever is not heeds nothing here,
+// and of a promotion after the freeze nobody knows whether it held until then.
 func (d Doubt) LatestEnd(t Terms, c Locked) time.Time {
 	last := c.Now
-	if d.FrozenAt != nil && !d.Foreign {
+	if d.FrozenAt != nil && !d.Foreign && !d.Timeline {
 		last = *d.FrozenAt
 	}
 	if end := last.Add(SendWindow + t.total); end.After(c.Now) {
