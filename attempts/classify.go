@@ -124,6 +124,9 @@ func (x *exchange) conclude(t tally, o Observation) Observation {
 	if x.began.IsZero() {
 		return o
 	}
+	if n := len(x.conn.responses.source.head); x.reply == nil && n > 0 {
+		o.Notes = append(o.Notes, fmt.Sprintf("%d bytes of an answer had come, but no whole final headers", n))
+	}
 	o.Timings.Write = x.wrote.Sub(x.began)
 	headed := x.ended
 	if x.reply != nil {

@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// maxInterim is how many 1xx responses may come before the final one.
-const maxInterim = 16
+// maxInterim is how many 1xx responses may come before the final one: some upstreams
+// send one every few seconds while they work (102 of RFC 2518).
+const maxInterim = 200
 
 var (
 	errHeadTooLarge   = errors.New("response headers too large")

@@ -17,14 +17,14 @@ func (r commandRow) heldBack() *Waiting {
 		return &Waiting{For: WaitPaused}
 	case r.WaitFor != nil && (*r.WaitFor == WaitCredential || *r.WaitFor == WaitFile):
 		return &Waiting{For: *r.WaitFor} // looked for again and again; nobody knows when it is there
+	case r.ThrottledUntil != nil && r.ThrottledUntil.After(r.Now) && r.ThrottledUntil.After(*r.NextAttemptAt):
+		return &Waiting{For: WaitThrottle, Until: r.ThrottledUntil}
 	case r.NextAttemptAt.After(r.Now):
 		w := &Waiting{For: WaitBackoff, Until: r.NextAttemptAt}
 		if r.WaitFor != nil {
 			w.For = *r.WaitFor
 		}
 		return w
-	case r.ThrottledUntil != nil && r.ThrottledUntil.After(r.Now):
-		return &Waiting{For: WaitThrottle, Until: r.ThrottledUntil}
 	default:
 		return nil
 	}

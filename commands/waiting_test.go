@@ -61,6 +61,14 @@ func TestWaiting(t *testing.T) {
 			r.exec(t, `UPDATE upstreams SET throttled_until = '2099-01-01T00:00:00Z'`)
 			return r.submit(t, submission("k", "pay"))
 		}, commands.WaitThrottle, func(commands.Command) time.Time { return time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC) }},
+		{"a throttle that outlasts its backoff", func(t *testing.T, r *rig) commands.Command {
+			r.exec(t, `UPDATE upstreams SET throttled_until = '2099-01-01T00:00:00Z'`)
+			return r.waitFor(t, "k", commands.WaitBackoff, time.Hour)
+		}, commands.WaitThrottle, func(commands.Command) time.Time { return time.Date(2099, 1, 1, 0, 0, 0, 0, time.UTC) }},
+		{"a throttle that ends before its backoff", func(t *testing.T, r *rig) commands.Command {
+			r.exec(t, `UPDATE upstreams SET throttled_until = now() + interval '1 minute'`)
+			return r.waitFor(t, "k", commands.WaitBackoff, time.Hour)
+		}, commands.WaitBackoff, next},
 		{"a throttle that is over", func(t *testing.T, r *rig) commands.Command {
 			r.exec(t, `UPDATE upstreams SET throttled_until = '1999-01-01T00:00:00Z'`)
 			return r.submit(t, submission("k", "pay"))

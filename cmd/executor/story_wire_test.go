@@ -35,13 +35,23 @@ func wireStories() []story {
 		{name: "an answer that is not HTTP", kind: "none", script: answers("SSH-2.0-OpenSSH_9.7\r\n"),
 			attempts: []string{lost}, ends: "unresolved no_response ambiguous"},
 		{name: "half a status line", kind: "none", script: answers("HTTP/1.1 20"),
-			attempts: []string{lost}, ends: "unresolved no_response ambiguous"},
+			attempts: []string{lost}, ends: "unresolved no_response ambiguous", check: begunToAnswer},
+		{name: "a sign of life every few seconds", kind: "none", script: answers(strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 100) + testkit.Reply(201, `{"id":"p1"}`)),
+			attempts: []string{created}, ends: "success applied applied"},
 		{name: "another protocol that nobody asked for", kind: "none", script: answers("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
 			attempts: []string{"response_received unclear 101"}, ends: "unresolved unclear_response status_denied"},
 		{name: "a body in chunks with trailers", kind: "none", script: answers("HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"id\"\r\n6\r\n:\"p1\"}\r\n0\r\nX-Sum: 1\r\n\r\n"),
 			attempts: []string{created}, ends: "success applied applied", check: func(t *testing.T, o told) { o.reference(t, "p1") }},
 		{name: "a body with two lengths", kind: "none", script: answers("HTTP/1.1 201 Created\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n{\"id\":\"p1\"}\r\n0\r\n\r\n"),
 			attempts: []string{created}, ends: "success applied applied", check: func(t *testing.T, o told) { o.reference(t, "p1") }},
+	}
+}
+
+// begunToAnswer: the record tells that there was a beginning.
+func begunToAnswer(t *testing.T, o told) {
+	t.Helper()
+	if notes := o.record[0].Notes; len(notes) != 1 || !strings.Contains(notes[0], "11 bytes of an answer") {
+		t.Errorf("notes %q", notes)
 	}
 }
 
