@@ -121,9 +121,13 @@ func TestEveryServeFlagHasItsVariable(t *testing.T) {
 }
 
 func TestBadVariableIsNamed(t *testing.T) {
-	_, err := readConfig(t, map[string]string{"EXECUTOR_LEASE_TTL": "soon"})
-	if err == nil || !strings.Contains(err.Error(), "EXECUTOR_LEASE_TTL") || exitCode(err) != exitUsage {
-		t.Errorf("got %v", err)
+	for name, value := range map[string]string{
+		"EXECUTOR_LEASE_TTL": "soon", "EXECUTOR_WEBHOOK_PORTS": "9200,http", "EXECUTOR_BACKLOG": "1e5", "EXECUTOR_KEY_RATE": "many", "EXECUTOR_FROZEN": "perhaps",
+	} {
+		_, err := readConfig(t, map[string]string{name: value})
+		if err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), value) || strings.Contains(err.Error(), "strconv") || exitCode(err) != exitUsage {
+			t.Errorf("%s=%s: got %v", name, value, err)
+		}
 	}
 }
 

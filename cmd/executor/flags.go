@@ -44,10 +44,22 @@ func applyEnv(flags *pflag.FlagSet, getenv func(string) string) error {
 			return
 		}
 		if err := f.Value.Set(value); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", from, err))
+			errs = append(errs, fmt.Errorf("%s: %w", from, misread(f.Value.Type(), value, err)))
 		}
 	})
 	return usage(errors.Join(errs...))
+}
+
+// misread says in words what the parser of numbers and switches says in Go.
+func misread(kind, value string, err error) error {
+	switch kind {
+	case "int", "int64", "intSlice":
+		return fmt.Errorf("%q is not a whole number that fits", value)
+	case "bool":
+		return fmt.Errorf("%q is neither true nor false", value)
+	default:
+		return err
+	}
 }
 
 // lookupEnv reads a variable or the file that its _FILE sister names, and says
