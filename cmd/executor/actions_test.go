@@ -114,14 +114,20 @@ func TestActionsWithoutAnAnswer(t *testing.T) {
 func TestTheDoubtOfACommand(t *testing.T) {
 	f := newFakeService(t)
 	f.on("GET /v1/commands/"+someID, 200, doubtful("7", lookedUp), doubtful("7", inReview),
-		doubtful("7", strings.NewReplacer(`"lookups": 2`, `"lookups": 0`, `_row": 1`, `_row": 0`).Replace(lookedUp))).on("GET /v1/commands/"+someID+"/attempts", 200, `{"data": []}`)
+		doubtful("7", strings.NewReplacer(`"lookups": 2`, `"lookups": 0`, `_row": 1`, `_row": 0`).Replace(lookedUp)),
+		strings.NewReplacer(`"state": "unresolved", "final": true`, `"state": "pending", "final": false`, `possibly_crossed`, `not_crossed`).Replace(doubtful("8", inReview))).on("GET /v1/commands/"+someID+"/attempts", 200, `{"data": []}`)
 	first := execute(t, f.env, "get", someID).must(t, exitSuccess).stdout
 	second := execute(t, f.env, "get", someID).must(t, exitSuccess).stdout
 	third := execute(t, f.env, "get", someID).must(t, exitSuccess).stdout
+	resent := execute(t, f.env, "get", someID).must(t, exitSuccess).stdout
 	for text, want := range map[string][]string{
 		first: {
 			"doubt     the upstream is being asked; 2 lookups, the last one found nothing of it; looked after by ann",
 			"next      the upstream is asked again at 2026-12-01T10:05:00Z; nothing to do meanwhile",
+		},
+		resent: {
+			"known     nothing of it arrived, as was found; it is sent once more, so do not do it by other means",
+			"doubt     it is sent once more; 2 lookups",
 		},
 		second: {
 			"doubt     waits for a person; 2 lookups",

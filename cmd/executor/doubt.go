@@ -9,9 +9,13 @@ import (
 )
 
 // doubtText is where the following up of a doubt stands.
-func doubtText(r client.Reconciliation) string {
+func doubtText(c client.Command) string {
+	r := reconciliation(c)
 	text := map[string]string{"lookup": "the upstream is being asked", "review": "waits for a person", "closed": "settled"}[r.Phase]
-	if text == "" {
+	switch {
+	case c.State == client.StatePending || c.State == client.StateExecuting:
+		text = "it is sent once more"
+	case text == "":
 		text = r.Phase
 	}
 	if text += "; " + plural(r.Lookups, "lookup"); r.Phase == "lookup" && r.Lookups == 0 {

@@ -30,7 +30,7 @@ func printCommand(w io.Writer, c client.Command) error {
 		printOutcome(t, c.Outcome)
 	}
 	if c.Reconciliation != nil {
-		t.row("doubt", doubtText(*c.Reconciliation))
+		t.row("doubt", doubtText(c))
 	}
 	if next := nextText(c); next != "" {
 		t.row("next", next)
@@ -51,6 +51,10 @@ func meaning(c client.Command) string {
 		return "nothing yet; a cancel was asked for"
 	case c.Outcome == nil:
 		return "nothing yet; it waits for its next attempt"
+	case c.State == client.StatePending && c.Record.Boundary == "not_crossed":
+		return "nothing of it arrived, as was found; it is sent once more, so do not do it by other means"
+	case c.State == client.StateExecuting:
+		return "a request to the upstream is under way, once more; do not do it again by other means"
 	}
 	return client.Match(c.Outcome,
 		func(o client.Success) string {
