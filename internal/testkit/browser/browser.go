@@ -137,7 +137,9 @@ func options(path, profile string) []chromedp.ExecAllocatorOption {
 		chromedp.NoSandbox, // containers lack what the sandbox needs, and the pages are ours
 		chromedp.DisableGPU,
 		chromedp.WindowSize(1280, 900),
-		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,BackForwardCache"), // going back loads the page again
+		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,BackForwardCache,"+ // going back loads the page again
+			"WebUIOmniboxPopup,WebUIOmniboxAimPopup,SpareRendererForSitePerProcess"), // no processes for what nobody sees, none in reserve
+		chromedp.Flag("disable-field-trial-config", true), // nor what is tried out on some
 		chromedp.Flag("disable-quic", true),
 		chromedp.Flag("disable-component-update", true),
 		chromedp.Flag("no-proxy-server", true),
