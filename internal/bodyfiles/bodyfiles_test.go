@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -138,9 +139,14 @@ func TestADiskThatStandsStill(t *testing.T) {
 	write(t, filepath.Join(dir, "other", "file"), "content")
 	file, back := reference("file", "content"), make(chan struct{})
 	root := bodyfiles.New(dir)
-	begun := make(chan struct{}, 10)
+	begun := make(chan struct{}, 100)
+	var standing atomic.Int32
 	root.SetFault(func(tenant, _ string) {
 		if tenant == "acme" {
+			if n := standing.Add(1); n > 16 {
+				t.Errorf("%d reads of one tenant stand still at once", n)
+			}
+			defer standing.Add(-1)
 			begun <- struct{}{}
 			<-back
 		}
@@ -156,6 +162,12 @@ func TestADiskThatStandsStill(t *testing.T) {
 	defer cancel()
 	if err := root.Verify(patient, "other", file); err != nil {
 		t.Errorf("beside the many of another tenant: %v", err)
+	}
+	for range 30 {
+		crowd.Go(func() { _, _ = root.Append(many, nil, "acme", file) })
+	}
+	for range 15 {
+		<-begun
 	}
 	leave()
 	crowd.Wait()

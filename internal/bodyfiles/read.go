@@ -11,11 +11,14 @@ const (
 	// each tenant: each takes the machine some tenths of a second, and a tenant with many
 	// of them, or with a slow disk, leaves room for the others.
 	verifying = 2
-	// standing bounds how many reads of one tenant may stand still on a disk that does
-	// not answer, and standingAll those of all: each takes a thread, and nothing ends it
-	// but the disk.
+	// reading bounds how many files of one tenant are read at a time: each takes a thread,
+	// and all of them may come to stand still at once.
+	reading = 16
+	// standing is how many reads of one tenant that stand still on a disk which does not
+	// answer keep further ones from beginning, and standingAll those of all tenants:
+	// nothing ends them but the disk.
 	standing    = 2
-	standingAll = 100
+	standingAll = 1000
 )
 
 // Root is the folder with one folder a tenant in it.
@@ -24,7 +27,7 @@ type Root struct {
 	room   chan struct{}
 	before func(tenant, path string) // a test's
 
-	turns turns
+	verify, reads turns
 
 	mu    sync.Mutex
 	left  map[string]int // reads that nobody waits for any more and that go on, by tenant
@@ -33,7 +36,10 @@ type Root struct {
 
 // New looks below dir; with "" every file is ErrNoRoot.
 func New(dir string) *Root {
-	return &Root{dir: dir, room: make(chan struct{}, verifying), before: func(string, string) {}, left: make(map[string]int)}
+	return &Root{
+		dir: dir, room: make(chan struct{}, verifying), before: func(string, string) {}, left: make(map[string]int),
+		verify: turns{each: 1, byTenant: make(map[string]*turn)}, reads: turns{each: reading, byTenant: make(map[string]*turn)},
+	}
 }
 
 // SetFault lets a test strike before a file is opened, as a disk that stands still
@@ -65,8 +71,8 @@ func (r *Root) Verify(ctx context.Context, tenant string, f File) error {
 	if r == nil {
 		return ErrNoRoot
 	}
-	own := r.turns.of(tenant)
-	defer r.turns.done(tenant)
+	own := r.verify.of(tenant)
+	defer r.verify.done(tenant)
 	for _, place := range []chan struct{}{own, r.room} {
 		select {
 		case place <- struct{}{}:
@@ -89,10 +95,21 @@ func (r *Root) read(ctx context.Context, to io.Writer, tenant string, f File) er
 	case r.stuck(tenant):
 		return &Unavailable{f.Path, "the disk does not answer: earlier reads still wait for it", nil}
 	}
+	place := r.reads.of(tenant)
+	select {
+	case place <- struct{}{}:
+	case <-ctx.Done():
+		r.reads.done(tenant)
+		return &Unavailable{f.Path, "too many others are being read", ctx.Err()}
+	}
 	from, into := io.Pipe()
 	ended := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer func() {
+			<-place
+			r.reads.done(tenant)
+			close(ended)
+		}()
 		r.before(tenant, f.Path)
 		into.CloseWithError(r.copy(into, tenant, f))
 	}()

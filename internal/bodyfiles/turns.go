@@ -2,31 +2,29 @@ package bodyfiles
 
 import "sync"
 
-// turns gives each tenant one place.
+// turns gives each tenant a few places.
 type turns struct {
+	each     int // places
 	mu       sync.Mutex
 	byTenant map[string]*turn
 }
 
 type turn struct {
-	place chan struct{}
-	users int // that wait for it or have it
+	places chan struct{}
+	users  int // that wait for one or have it
 }
 
-// of is the tenant's place, which is kept until as many are done with it.
+// of are the tenant's places, which are kept until as many are done with it.
 func (t *turns) of(tenant string) chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	one := t.byTenant[tenant]
 	if one == nil {
-		if t.byTenant == nil {
-			t.byTenant = make(map[string]*turn)
-		}
-		one = &turn{place: make(chan struct{}, 1)}
+		one = &turn{places: make(chan struct{}, t.each)}
 		t.byTenant[tenant] = one
 	}
 	one.users++
-	return one.place
+	return one.places
 }
 
 func (t *turns) done(tenant string) {
