@@ -69,13 +69,8 @@ func (a account) explainRejected(e *Explanation) {
 
 func (a account) explainCancelled(e *Explanation) {
 	o := a.command.Outcome
-	e.Known = cancelledWords[o.Reason]
-	switch {
-	case o.Reason == outcome.OutcomeReasonNeverSent && a.command.Attempts == 0:
-		e.Known = "Nothing was ever sent: no attempt was made."
-	case o.Reason == outcome.OutcomeReasonConfirmedAbsent && o.DecidedBy == outcome.DecidedByOperator:
-		e.Known = "A person found, on evidence, that nothing of it ever arrived at the upstream."
-	case o.Reason == outcome.OutcomeReasonNoEffect && a.kind == outcome.IdempotencySafe:
+	e.Known = cancelledText(a.command)
+	if o.Reason == outcome.OutcomeReasonNoEffect && a.kind == outcome.IdempotencySafe {
 		e.Known = "The operation only reads: nothing was changed, and no usable answer was had."
 	}
 	if words, ok := stopWords(o.StoppedBy); ok && o.Reason != outcome.OutcomeReasonCancelledByCaller && o.Reason != outcome.OutcomeReasonConfirmedAbsent {
@@ -89,6 +84,18 @@ func (a account) explainCancelled(e *Explanation) {
 	if !o.SafeToResubmit {
 		e.Safe = "Do not submit it again before somebody has looked: the record does not say that it is safe."
 	}
+}
+
+// cancelledText says why it is known of a cancelled command that nothing was done.
+func cancelledText(c commands.Command) string {
+	o := c.Outcome
+	switch {
+	case o.Reason == outcome.OutcomeReasonNeverSent && c.Attempts == 0:
+		return "Nothing was ever sent: no attempt was made."
+	case o.Reason == outcome.OutcomeReasonConfirmedAbsent && o.DecidedBy == outcome.DecidedByOperator:
+		return "A person found, on evidence, that nothing of it ever arrived at the upstream."
+	}
+	return cancelledWords[o.Reason]
 }
 
 // explainConflict: evidence contradicts the settled state.

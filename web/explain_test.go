@@ -192,6 +192,21 @@ func TestAnExplanationIsTrue(t *testing.T) {
 	}
 }
 
+// TestListsTellOfNoAttempt: what was never tried is not said to have failed, nor to be
+// tried again.
+func TestListsTellOfNoAttempt(t *testing.T) {
+	for attempts, want := range map[int]string{
+		0: "Nothing was ever sent: no attempt was made. It was given up: ",
+		1: "Nothing was ever sent: every attempt failed before the first byte of the request left. It was not tried again: ",
+	} {
+		c := accountOf(outcome.StateCancelled).ended(outcome.OutcomeReasonNeverSent, outcome.DecidedByDeadline, outcome.ReasonDeadline).command
+		c.Attempts = attempts
+		if got := whyOf(c); !strings.HasPrefix(got, want) {
+			t.Errorf("after %d attempts: %s", attempts, got)
+		}
+	}
+}
+
 // TestNoExplanationIsEmpty goes through every state with every reason, phase and wait.
 func TestNoExplanationIsEmpty(t *testing.T) {
 	for _, state := range outcome.States() {

@@ -43,15 +43,18 @@ func whyOf(c commands.Command) string {
 	case c.State == outcome.StateUnresolved:
 		return unresolvedWords[c.Outcome.Reason]
 	default:
-		return cancelledWords[c.Outcome.Reason] + stoppedText(c.Outcome.StoppedBy)
+		return cancelledText(c) + stoppedText(c)
 	}
 }
 
 // stoppedText adds why no more was sent, where that is something of its own.
-func stoppedText(r outcome.Reason) string {
-	words, ok := stopWords(r)
-	if !ok || r == outcome.ReasonCancelRequested {
+func stoppedText(c commands.Command) string {
+	words, ok := stopWords(c.Outcome.StoppedBy)
+	switch {
+	case !ok || c.Outcome.StoppedBy == outcome.ReasonCancelRequested:
 		return ""
+	case c.Attempts == 0:
+		return " It was given up: " + words + "."
 	}
 	return " It was not tried again: " + words + "."
 }
