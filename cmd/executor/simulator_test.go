@@ -35,7 +35,7 @@ func (s *screen) Write(p []byte) (int, error) {
 // await returns the first match of pattern's group.
 func (s *screen) await(t *testing.T, pattern string) string {
 	t.Helper()
-	limit := time.After(10 * time.Second)
+	limit := time.After(patience)
 	for re := regexp.MustCompile(pattern); ; {
 		s.mu.Lock()
 		match := re.FindStringSubmatch(s.text.String())
