@@ -36,7 +36,7 @@ var acrossTenants = map[string][]string{
 		"reconcile: Store.release", "reconcile: Store.releaseReport", "reconcile: Store.renew", "reconcile: Store.subject", "reconcile: holdReport",
 		"reconcile: stillWaits", "webhooks: Store.askUnasked", "webhooks: Store.dropOrphans", "webhooks: Store.forgetAllowances", "webhooks: disable", "webhooks: Store.judge", "webhooks: Store.signers",
 		"webhooks: Store.Sealed", "webhooks: Store.older", "webhooks: Store.reseal",
-		"webhooks: Store.tendSecrets", "webhooks: anythingSQL", "webhooks: claimSQL", "webhooks: dropSQL",
+		"webhooks: Store.tendSecrets", "webhooks: anythingSQL", "webhooks: claimSQL", "webhooks: dropSQL", "webhooks: unprovenSQL",
 	},
 	"by ids of rows that the call has read, locked or claimed before, or whose tenant it compares before anything else": {
 		"commands: Store.HandToReview", "commands: Store.History", "commands: Store.Peek", "commands: Store.Touch", "commands: Store.continueDoubts",

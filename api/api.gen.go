@@ -114,9 +114,10 @@ const (
 
 // Defines values for DisabledBy.
 const (
-	DisabledByFailing DisabledBy = "failing"
-	DisabledByGone    DisabledBy = "gone"
-	DisabledByPerson  DisabledBy = "person"
+	DisabledByFailing  DisabledBy = "failing"
+	DisabledByGone     DisabledBy = "gone"
+	DisabledByPerson   DisabledBy = "person"
+	DisabledByUnproven DisabledBy = "unproven"
 )
 
 // Defines values for Evidence.
@@ -1067,12 +1068,12 @@ type DeploymentView struct {
 type Disabled struct {
 	At time.Time `json:"at"`
 
-	// By gone: it answered 410. failing: for days.
+	// By gone: it answered 410. failing: for days. unproven: its receiver has not answered a challenge, and what happens is not kept for it.
 	By     DisabledBy `json:"by"`
 	Reason string     `json:"reason"`
 }
 
-// DisabledBy gone: it answered 410. failing: for days.
+// DisabledBy gone: it answered 410. failing: for days. unproven: its receiver has not answered a challenge, and what happens is not kept for it.
 type DisabledBy string
 
 // Event defines model for Event.

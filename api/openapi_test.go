@@ -311,7 +311,7 @@ func TestDocumentAgreesWithWords(t *testing.T) {
 		{"Notice.state", property("Notice", "state"), []reconcile.NoticeState{
 			reconcile.NoticeUnmatched, reconcile.NoticeKept, reconcile.NoticeDone, reconcile.NoticeIgnored, reconcile.NoticeExpired}},
 		{"WebhookEvent", schemas["WebhookEvent"].Value, webhooks.EventTypes()},
-		{"Disabled.by", property("Disabled", "by"), []webhooks.DisabledBy{webhooks.DisabledByPerson, webhooks.DisabledByGone, webhooks.DisabledByFailing}},
+		{"Disabled.by", property("Disabled", "by"), []webhooks.DisabledBy{webhooks.DisabledByPerson, webhooks.DisabledByGone, webhooks.DisabledByFailing, webhooks.DisabledByUnproven}},
 		{"Verified.by", property("Verified", "by"), []webhooks.VerifiedBy{webhooks.VerifiedByChallenge, webhooks.VerifiedByPerson, webhooks.VerifiedBySetting, webhooks.VerifiedByBefore}},
 		{"DeliveryState", schemas["DeliveryState"].Value, webhooks.DeliveryStates()},
 		{"AuditProblem.kind", property("AuditProblem", "kind"), []audit.ProblemKind{

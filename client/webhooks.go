@@ -35,7 +35,7 @@ type Webhook struct {
 // Disabled says since when and why nothing is sent to a receiver.
 type Disabled struct {
 	At     time.Time `json:"at"`
-	By     string    `json:"by"` // person, gone (it answered 410), failing (for days)
+	By     string    `json:"by"` // person, gone (it answered 410), failing (for days), unproven (it has not answered a challenge)
 	Reason string    `json:"reason"`
 }
 

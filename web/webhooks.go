@@ -67,7 +67,7 @@ func (r hookRow) Why() string {
 		return sentence(r.DisabledReason) + "."
 	case r.DisabledBy == webhooks.DisabledByGone:
 		return "Disabled by executor: it answered 410 Gone, so the receiver wants no more."
-	case r.DisabledBy == webhooks.DisabledByFailing:
+	case r.DisabledBy == webhooks.DisabledByFailing, r.DisabledBy == webhooks.DisabledByUnproven:
 		return "Disabled by executor: " + r.DisabledReason + "."
 	default:
 		return ""

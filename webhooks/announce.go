@@ -45,7 +45,7 @@ type wanted struct {
 // of tables that grow fast.
 const wantedSQL = `
 	SELECT i.place::int, c.idempotency_key, c.operation, c.upstream, c.metadata,
-		ARRAY(SELECT e.id FROM webhook_endpoints e WHERE e.tenant = i.tenant
+		ARRAY(SELECT e.id FROM webhook_endpoints e WHERE e.tenant = i.tenant AND e.disabled_by <> 'unproven'
 			AND (e.events = '{}' OR i.type = ANY(e.events)) AND (e.upstreams = '{}' OR c.upstream = ANY(e.upstreams)))
 	FROM (
 		SELECT * FROM unnest($1::uuid[], $2::text[], $3::text[]) WITH ORDINALITY AS i(command_id, tenant, type, place)

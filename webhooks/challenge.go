@@ -123,7 +123,10 @@ func (s *Store) Confirm(ctx context.Context, by By, id uuid.UUID, version int) (
 		}
 		_, err = tx.Exec(ctx, `
 			UPDATE webhook_endpoints SET verified_at = clock_timestamp(), verified_by = 'person', version = version + 1, updated_at = now(),
-				failing_since = NULL, troubled = false
+				failing_since = NULL, troubled = false,
+				disabled_at = CASE WHEN disabled_by <> 'unproven' THEN disabled_at END,
+				disabled_reason = CASE WHEN disabled_by <> 'unproven' THEN disabled_reason ELSE '' END,
+				disabled_by = CASE WHEN disabled_by <> 'unproven' THEN disabled_by ELSE '' END
 			WHERE id = $1`, id)
 		if err != nil {
 			return fmt.Errorf("confirm webhook %s: %w", id, err)

@@ -95,6 +95,33 @@ func TestNothingButAChallenge(t *testing.T) {
 	}
 }
 
+// TestNothingIsKeptForWhoNeverAnswers: days after its last challenge was given up the
+// webhook is disabled. What waited follows once it is enabled and its receiver answers.
+func TestNothingIsKeptForWhoNeverAnswers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, asking)
+	to := newReceiver(t, echo)
+	e, _ := r.endpoint(t, to.URL)
+	before := r.ended(t, "before", outcome.StateSuccess)
+	long := `clock_timestamp() - interval '6 days'`
+	r.exec(t, `UPDATE webhook_deliveries SET state = 'failed', ended_at = `+long+` WHERE type = 'webhook.challenge'`)
+	r.exec(t, `UPDATE webhook_endpoints SET updated_at = `+long)
+	r.engine(t, func(c *webhooks.EngineConfig) { c.Tend = 20 * time.Millisecond })
+	await(t, "disabled", func() bool { return r.get(t, e.ID).DisabledBy == webhooks.DisabledByUnproven })
+	between := r.ended(t, "between", outcome.StateSuccess)
+	if n := len(r.of(t, between)); n != 0 {
+		t.Errorf("%d deliveries were kept for it", n)
+	}
+	if n := r.count(t, `SELECT count(*) FROM audit WHERE action = 'webhook.disable' AND subject = $1`, e.ID.String()); n != 1 {
+		t.Errorf("%d entries in the audit, want 1", n)
+	}
+	if _, err := r.hooks.Update(t.Context(), by(tenant), e.ID, 0, webhooks.Changes{Disabled: new(bool)}); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitState(t, before, webhooks.DeliveryDelivered)
+	r.awaitState(t, r.ended(t, "after", outcome.StateSuccess), webhooks.DeliveryDelivered)
+}
+
 // TestAChallengeIsHidden from those who read the log: only the receiver knows it.
 func TestAChallengeIsHidden(t *testing.T) {
 	t.Parallel()

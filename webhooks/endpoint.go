@@ -52,6 +52,10 @@ const (
 	DisabledByPerson  DisabledBy = "person"
 	DisabledByGone    DisabledBy = "gone"    // it answered 410
 	DisabledByFailing DisabledBy = "failing" // nothing but failures for days
+
+	// DisabledByUnproven: its receiver has not said for days that it wants webhooks.
+	// Unlike under any other, what happens meanwhile is not kept for it.
+	DisabledByUnproven DisabledBy = "unproven"
 )
 
 // VerifiedBy is how it is known that an endpoint's receiver wants webhooks; "" while

@@ -155,7 +155,7 @@ func (s *Store) noteTurned(ctx context.Context, tx pgx.Tx, verified, off []turne
 		action, by := audit.ActionWebhookVerify, By{Tenant: e.Tenant, Actor: "executor", Reason: "it answered its challenge"}
 		if slices.Contains(off, e) {
 			action, by.Reason = audit.ActionWebhookDisable, e.Reason
-			s.log.Warn("webhook disabled; its deliveries wait", "webhook", e.ID, "tenant", e.Tenant, "reason", e.Reason)
+			s.log.Warn("webhook disabled", "webhook", e.ID, "tenant", e.Tenant, "reason", e.Reason)
 		}
 		if err := by.note(ctx, tx, action, e.ID.String(), nil, nil, nil); err != nil {
 			return err

@@ -26,6 +26,9 @@ func (s *Store) tend(ctx context.Context, deployment string) error {
 	if err := s.askUnasked(ctx); err != nil {
 		return err
 	}
+	if err := s.disableUnproven(ctx); err != nil {
+		return err
+	}
 	if err := s.forgetAllowances(ctx); err != nil {
 		return err
 	}
