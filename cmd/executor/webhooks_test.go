@@ -30,7 +30,8 @@ func TestWebhooksOnTheWire(t *testing.T) {
 	f := newFakeService(t)
 	f.on("POST /v1/webhooks", 201, hook("whsec_x")).on("POST /v1/webhooks/w1/secrets", 200, hook("whsec_y"))
 	f.on("GET /v1/webhooks/w1", 200, hook("")).on("PATCH /v1/webhooks/w1", 200, hook("")).on("DELETE /v1/webhooks/w1", 204)
-	f.on("GET /v1/webhooks", 200, `{"data": [`+hook("")+`], "next_cursor": null}`).on("POST /v1/webhooks/w1/redeliver", 202, `{"count": 3, "more": true}`)
+	mute := strings.Replace(hook(""), `"secrets": [`, `"secrets": [], "was": [`, 1)
+	f.on("GET /v1/webhooks/w2", 200, mute).on("GET /v1/webhooks", 200, `{"data": [`+hook("")+`], "next_cursor": null}`).on("POST /v1/webhooks/w1/redeliver", 202, `{"count": 3, "more": true}`)
 	for _, tt := range []struct {
 		args []string
 		sent string
@@ -43,6 +44,7 @@ func TestWebhooksOnTheWire(t *testing.T) {
 		{[]string{"rotate", "w1"}, `POST /v1/webhooks/w1/secrets {"overlap":"24h0m0s"}`, []string{"secret       whsec_y\n", "Keep the secret now", "signs until 2026-12-02T10:00:00Z"}},
 		{[]string{"rotate", "w1", "--overlap", "0", "--reason", "leaked"}, `POST /v1/webhooks/w1/secrets {"overlap":"0s","reason":"leaked"}`, nil},
 		{[]string{"show", "w1"}, `GET /v1/webhooks/w1`, []string{"events       command.success\n", "upstreams    all\n", "sending      on\n", "verified     challenge, 2026-11-01T10:00:00Z\n", "failing      since 2026-12-01T10:00:00Z\n"}},
+		{[]string{"show", "w2"}, `GET /v1/webhooks/w2`, []string{"sending      no secret to sign with: rotate it\n"}},
 		{[]string{"update", "w1", "--to", "https://b.example", "--events", "all", "--ordered=false", "--description", ""},
 			`PATCH /v1/webhooks/w1 {"url":"https://b.example","description":"","events":[],"ordered":false}`, nil},
 		{[]string{"update", "w1", "--upstreams", "ledger"}, `PATCH /v1/webhooks/w1 {"upstreams":["ledger"]}`, nil},

@@ -27,6 +27,8 @@ func orAll(list []string) string {
 
 func enabledText(h client.Webhook) string {
 	switch {
+	case h.Disabled == nil && len(h.Secrets) == 0:
+		return "no secret to sign with: rotate it"
 	case h.Disabled == nil && h.Verified == nil:
 		return "not verified"
 	case h.Disabled == nil:
