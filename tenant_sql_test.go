@@ -28,7 +28,7 @@ func crosses(sql string) bool { return ofTenants.MatchString(sql) && !namesTenan
 var acrossTenants = map[string][]string{
 	"the work of the processes, which is for every tenant: rows are found by what is due, claimed, held or open under a lease": {
 		"attempts: Store.OpenUnder", "attempts: Store.OpenUnderEnded", "attempts: Store.Unconfirmed", "attempts: Store.closeOpen",
-		"attempts: Store.gather", "attempts: Store.load", "attempts: Store.lockBuckets", "attempts: Store.look", "attempts: Store.recognise",
+		"attempts: Store.lock", "attempts: Store.load", "attempts: Store.lockBuckets", "attempts: Store.look", "attempts: Store.recognise",
 		"attempts: Store.storeBuckets", "commands: Store.Claimed", "commands: Store.CloseLost", "commands: Store.CloseOverdue", "commands: Store.Gone",
 		"commands: Store.Heal", "commands: Store.HeldUnder", "commands: Store.Running", "commands: Store.Unclaim", "commands: Store.finalAmong",
 		"commands: Store.healBetween", "commands: Store.queue", "commands: Store.waiting", "reconcile: Store.claimDue", "reconcile: Store.claimReports",

@@ -102,65 +102,87 @@ type openRow struct {
 
 // gather locks the commands, applies the fence and reads what came before.
 func (s *Store) gather(ctx context.Context, tx pgx.Tx, reports []Report, results []finishResult) ([]*ending, error) {
-	ids := postgres.Column(reports, func(r Report) uuid.UUID { return r.CommandID })
-	var (
-		locked map[uuid.UUID]commands.Locked
-		open   = make(map[uuid.UUID]openRow)
-	)
+	g, err := s.lock(ctx, tx, postgres.Column(reports, func(r Report) uuid.UUID { return r.CommandID }))
+	if err != nil {
+		return nil, err
+	}
+	list, fenced := g.admit(reports, results)
+	if err := s.recognise(ctx, tx, fenced, results); err != nil {
+		return nil, err
+	}
+	return list, s.recall(ctx, tx, list, g.doubt)
+}
+
+// gathered is what a transaction has locked of the commands of its reports.
+type gathered struct {
+	locked map[uuid.UUID]commands.Locked
+	open   map[uuid.UUID]openRow // their open attempts
+	gone   map[uuid.UUID]bool    // that are not there any more; the rest is locked elsewhere
+	doubt  commands.Doubt
+}
+
+func (s *Store) lock(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) (gathered, error) {
+	g := gathered{open: make(map[uuid.UUID]openRow)}
 	batch := &pgx.Batch{}
-	var doubt commands.Doubt
-	s.commands.QueueDoubt(batch, &doubt)
-	s.commands.QueueLock(batch, ids, func(list map[uuid.UUID]commands.Locked) { locked = list })
+	s.commands.QueueDoubt(batch, &g.doubt)
+	s.commands.QueueLock(batch, ids, func(list map[uuid.UUID]commands.Locked) { g.locked = list })
 	batch.Queue(`
 		SELECT command_id, number, epoch, started_at, latest_end, refreshed_auth FROM attempts
 		WHERE command_id = ANY($1) AND ended_at IS NULL`, ids).Query(func(rows pgx.Rows) error {
 		list, err := pgx.CollectRows(rows, pgx.RowToStructByName[openRow])
 		for _, o := range list {
-			open[o.CommandID] = o
+			g.open[o.CommandID] = o
 		}
 		return err
 	})
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return nil, fmt.Errorf("finish attempts: %w", err)
+		return gathered{}, fmt.Errorf("finish attempts: %w", err)
 	}
-	held := maps.Clone(locked)
-	gone, err := s.commands.Gone(ctx, tx, slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { _, ok := held[id]; return ok }))
-	if err != nil {
-		return nil, err
-	}
-	var earlier []uuid.UUID
-	fenced := make(map[uuid.UUID]fencedReport)
-	list := make([]*ending, len(reports))
+	var err error
+	g.gone, err = s.commands.Gone(ctx, tx, slices.DeleteFunc(slices.Clone(ids), func(id uuid.UUID) bool { _, ok := g.locked[id]; return ok }))
+	return g, err
+}
+
+// admit sets a result for what may not be finished; the ending of such a report is
+// nil. Those that only the fence keeps out may be on record already.
+func (g gathered) admit(reports []Report, results []finishResult) ([]*ending, map[uuid.UUID]fencedReport) {
+	list, fenced := make([]*ending, len(reports)), make(map[uuid.UUID]fencedReport)
+	unread := maps.Clone(g.locked)
 	for i, r := range reports {
-		if _, ok := held[r.CommandID]; !ok {
+		if _, ok := g.locked[r.CommandID]; !ok {
 			results[i].err = errBusy
-			if gone[r.CommandID] {
+			if g.gone[r.CommandID] {
 				results[i].err = commands.ErrNotFound
 			}
 			continue
 		}
-		c, known := locked[r.CommandID]
+		c, known := unread[r.CommandID]
 		e := &ending{report: r, command: c, startedAt: c.Now, latestEnd: c.Now}
-		if err := e.admit(known, doubt.Covers(c), open); err != nil {
+		if err := e.admit(known, g.doubt.Covers(c), g.open); err != nil {
 			results[i].err = err
 			if known && err == ErrFenced && !r.Lost {
 				fenced[c.ID] = fencedReport{i, r, c}
 			}
 			continue
 		}
-		delete(locked, r.CommandID) // a second report of it in this batch is out of place
-		delete(open, r.CommandID)
+		delete(unread, r.CommandID) // a second report of it in this batch is out of place
+		delete(g.open, r.CommandID)
 		list[i] = e
-		if e.number() > 1 {
-			earlier = append(earlier, c.ID)
-		}
 	}
-	if err := s.recognise(ctx, tx, fenced, results); err != nil {
-		return nil, err
+	return list, fenced
+}
+
+// recall reads what came before the admitted endings, and their commands' terms.
+func (s *Store) recall(ctx context.Context, tx pgx.Tx, list []*ending, doubt commands.Doubt) error {
+	var earlier []uuid.UUID
+	for _, e := range list {
+		if e != nil && e.number() > 1 {
+			earlier = append(earlier, e.command.ID)
+		}
 	}
 	history, err := s.commands.History(ctx, tx, earlier)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, e := range list {
 		if e == nil {
@@ -168,13 +190,13 @@ func (s *Store) gather(ctx context.Context, tx pgx.Tx, reports []Report, results
 		}
 		e.past = history[e.command.ID]
 		if e.terms, err = s.commands.Terms(ctx, e.command); err != nil {
-			return nil, err
+			return err
 		}
 		if e.report.Lost && e.report.Number == 0 { // others that were lost with its record may be under way
 			e.latestEnd = doubt.LatestEnd(e.terms, e.command)
 		}
 	}
-	return list, nil
+	return nil
 }
 
 // admit is the fence: a begun attempt must still be open under the epoch it was

@@ -67,12 +67,9 @@ func (s *Store) Move(ctx context.Context, tx Tx, moves []Move) ([]Moved, error) 
 	if len(moves) == 0 {
 		return nil, nil
 	}
-	moved := make([]Moved, len(moves))
-	for i, m := range moves {
-		if err := m.check(); err != nil {
-			return nil, err
-		}
-		moved[i] = Moved{m.Command.ID, m.To}
+	moved, err := check(moves)
+	if err != nil {
+		return nil, err
 	}
 	jobs, err := s.enqueue(ctx, tx, moves)
 	if err != nil {
@@ -126,6 +123,18 @@ func (s *Store) Move(ctx context.Context, tx Tx, moves []Move) ([]Moved, error) 
 				return nil, err
 			}
 		}
+	}
+	return moved, nil
+}
+
+// check says what the moves will have moved, and refuses what none may.
+func check(moves []Move) ([]Moved, error) {
+	moved := make([]Moved, len(moves))
+	for i, m := range moves {
+		if err := m.check(); err != nil {
+			return nil, err
+		}
+		moved[i] = Moved{m.Command.ID, m.To}
 	}
 	return moved, nil
 }

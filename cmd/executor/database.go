@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/spf13/cobra"
 
 	"executor/internal/postgres"
 	"executor/migrations"
@@ -29,6 +30,18 @@ func openDatabase(ctx context.Context, config Config) (*pgxpool.Pool, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	return reach(ctx, config.DatabaseURL, toolConnections, postgres.NewWatch(slog.Default()))
+}
+
+// databaseFlags are those of commands that work on the database itself.
+type databaseFlags struct {
+	config Config
+	out    format
+}
+
+func (f *databaseFlags) add(cmd *cobra.Command) {
+	f.config = defaultConfig()
+	f.config.addDatabaseFlags(cmd.Flags())
+	addOutput(cmd, &f.out)
 }
 
 // openMigrated is openDatabase for what needs the schema.

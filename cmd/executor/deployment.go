@@ -20,16 +20,11 @@ func newDeploymentCommand() *cobra.Command {
 }
 
 // deploymentFlags are those of the commands that stop and start sending.
-type deploymentFlags struct {
-	config Config
-	out    format
-}
+type deploymentFlags struct{ databaseFlags }
 
 func (f *deploymentFlags) add(cmd *cobra.Command) {
-	f.config = defaultConfig()
-	f.config.addDatabaseFlags(cmd.Flags())
+	f.databaseFlags.add(cmd)
 	f.config.addDeploymentFlag(cmd.Flags())
-	addOutput(cmd, &f.out)
 }
 
 // run opens the deployment, does one thing with it and prints how it stands

@@ -25,16 +25,13 @@ func newKeysCommand() *cobra.Command {
 
 // keysFlags are those that every command on keys has.
 type keysFlags struct {
-	config Config
+	databaseFlags
 	tenant string
-	out    format
 }
 
 func (f *keysFlags) add(cmd *cobra.Command) {
-	f.config = defaultConfig()
-	f.config.addDatabaseFlags(cmd.Flags())
+	f.databaseFlags.add(cmd)
 	cmd.Flags().StringVar(&f.tenant, "tenant", defaultTenant, "the tenant whose commands the key sees")
-	addOutput(cmd, &f.out)
 }
 
 // with opens the store for one use.

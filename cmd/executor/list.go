@@ -40,7 +40,7 @@ func newListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printPage(cmd, f.out, page)
+			return printList(cmd, f.out, page, printCommands)
 		},
 	}
 	f.add(cmd)
@@ -53,8 +53,7 @@ func newListCommand() *cobra.Command {
 	flags.Var(&metadata, "metadata", "only commands with this label; repeatable")
 	flags.Var(&after, "created-after", "only newer ones: a time, or a duration ago")
 	flags.Var(&before, "created-before", "only older ones: a time, or a duration ago")
-	flags.IntVar(&filter.Limit, "limit", 50, "how many, up to 100")
-	flags.StringVar(&filter.Cursor, "cursor", "", "where the page before ended")
+	addPaging(cmd, &filter.Limit, &filter.Cursor)
 	_ = cmd.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -65,19 +64,6 @@ func stateNames() []string {
 		names = append(names, string(s))
 	}
 	return names
-}
-
-func printPage(cmd *cobra.Command, out format, page client.Page) error {
-	if out == formatJSON {
-		return writeJSON(cmd.OutOrStdout(), page.JSON())
-	}
-	if err := printCommands(cmd.OutOrStdout(), page.Data); err != nil {
-		return err
-	}
-	if page.NextCursor != "" {
-		cmd.PrintErrf("There are more: add --cursor %s\n", plain(page.NextCursor))
-	}
-	return nil
 }
 
 func printCommands(w io.Writer, commands []client.Command) error {

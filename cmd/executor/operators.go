@@ -20,15 +20,8 @@ func newOperatorsCommand() *cobra.Command {
 
 // operatorsFlags are those that every command on operators has.
 type operatorsFlags struct {
-	config Config
+	databaseFlags
 	reason string
-	out    format
-}
-
-func (f *operatorsFlags) add(cmd *cobra.Command) {
-	f.config = defaultConfig()
-	f.config.addDatabaseFlags(cmd.Flags())
-	addOutput(cmd, &f.out)
 }
 
 // with opens the stores for one use.

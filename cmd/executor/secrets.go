@@ -17,16 +17,11 @@ func newSecretsCommand() *cobra.Command {
 }
 
 // secretsFlags are those that every command on sealed secrets has.
-type secretsFlags struct {
-	config Config
-	out    format
-}
+type secretsFlags struct{ databaseFlags }
 
 func (f *secretsFlags) add(cmd *cobra.Command) {
-	f.config = defaultConfig()
-	f.config.addDatabaseFlags(cmd.Flags())
+	f.databaseFlags.add(cmd)
 	f.config.addEncryptionFlag(cmd.Flags())
-	addOutput(cmd, &f.out)
 }
 
 // with opens the store for one use, with the keys that are configured.
