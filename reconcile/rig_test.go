@@ -408,15 +408,5 @@ func (r *rig) count(t testing.TB, sql string, args ...any) int {
 // eventually waits for a condition that an event elsewhere brings about.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("%s did not happen within %s", what, patience)
-		}
-	}
+	testkit.Eventually(t, patience, what, ok)
 }
