@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,8 @@ func oneShot(key, operation string) commands.Submission {
 	return s
 }
 
+// pause stops or resumes the upstream, as this process knows at once: nothing is on
+// its way any more that could begin after a resume.
 func (p *process) pause(t *testing.T, paused bool) {
 	t.Helper()
 	change := p.ups.Resume
@@ -36,6 +39,9 @@ func (p *process) pause(t *testing.T, paused bool) {
 		change = p.ups.Pause
 	}
 	if _, err := change(t.Context(), "default", "up", audit.By{Actor: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.engine.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -220,30 +226,39 @@ func TestFileIsSentAgain(t *testing.T) {
 func TestFilesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	root, back := t.TempDir(), make(chan struct{})
+	var still, again atomic.Bool // the disk stands still; a repeat is under way
 	up := newUpstream(t, func(http.ResponseWriter, *http.Request, int) {})
 	var log journal
 	p := startProcess(t, database(t), options{files: root, log: &log, disk: func(path string) {
-		if path == "still" {
+		switch {
+		case path == "still" && still.Load():
 			<-back
+		case path == "done" && again.Load():
+			t.Error("a repeat compared the file once more")
 		}
 	}})
 	p.apply(t, profileOf("up", up.URL, "limits: {max_in_flight: 1}"))
+	upload := func(key string) commands.Submission {
+		s := submission(key, "upload")
+		s.Body, s.HasBody, s.BodyFile, s.Timeout = nil, false, bodyFile(t, root, key, key), 5*time.Minute
+		return s
+	}
+	done := upload("done")
+	p.final(t, p.submit(t, done).ID)
 	p.pause(t, true)
 	var (
-		waiting    []commands.Command
-		waitingFor *bodyfiles.File
+		waiting []commands.Command
+		fresh   = upload("fresh")
 	)
 	for _, key := range []string{"still", "gone", "gone too", "hasty"} {
-		s := submission(key, "upload")
-		s.Body, s.HasBody, s.BodyFile, s.OneShot = nil, false, bodyFile(t, root, key, key), key == "gone too"
+		s := upload(key)
+		s.OneShot = key == "gone too"
 		if key == "hasty" {
 			s.Timeout = 3 * time.Second
 		}
 		waiting = append(waiting, p.submit(t, s))
-		if key == "gone" {
-			waitingFor = s.BodyFile
-		}
 	}
+	still.Store(true)
 	elsewhere := filepath.Join(t.TempDir(), "volume")
 	if err := os.Rename(filepath.Join(root, "default"), elsewhere); err != nil {
 		t.Fatal(err)
@@ -258,14 +273,12 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 	if c := p.final(t, p.submit(t, submission("other", "pay")).ID); c.State != outcome.StateSuccess {
 		t.Errorf("a command without files ended %s", c.State)
 	}
-	again, fresh := submission("gone", "upload"), submission("fresh", "upload")
-	again.Body, again.HasBody, again.BodyFile = nil, false, waitingFor
-	fresh.Body, fresh.HasBody, fresh.BodyFile = nil, false, waitingFor
 	var away *commands.FilesUnavailable
 	if _, err := p.commands.Submit(t.Context(), fresh); !errors.As(err, &away) || away.Pointer != "/body_ref" {
 		t.Errorf("a file that nobody can compare was accepted: %v", err)
 	}
-	if a, err := p.commands.Submit(t.Context(), again); err != nil || !a.Replayed || a.Command.ID != waiting[1].ID {
+	again.Store(true)
+	if a, err := p.commands.Submit(t.Context(), done); err != nil || !a.Replayed {
 		t.Errorf("repeated without the volume: %+v, %v", a, err)
 	}
 	if err := os.Rename(elsewhere, filepath.Join(root, "default")); err != nil {

@@ -171,7 +171,7 @@ type options struct {
 	resolver    attempts.Resolver   // nil for the machine's
 	begun, seen func(uuid.UUID)     // faults
 	files       string              // root of the files of bodies
-	disk        func(path string)   // strikes before one of them is opened for sending
+	disk        func(path string)   // strikes before one of them is opened
 	log         io.Writer           // nil for none
 }
 
@@ -190,7 +190,11 @@ func startProcess(t testing.TB, pool *pgxpool.Pool, o options) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmds := commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Deployment: o.expected, Box: testBox(t), Files: bodyfiles.New(o.files), Log: log})
+	files := bodyfiles.New(o.files)
+	if o.disk != nil {
+		files.SetFault(func(_, path string) { o.disk(path) })
+	}
+	cmds := commands.NewStore(commands.Config{Pool: pool, Upstreams: ups, Jobs: jobs, Deployment: o.expected, Box: testBox(t), Files: files, Log: log})
 	p := &process{pool: pool, commands: cmds, ups: ups}
 	if o.idle {
 		t.Cleanup(cmds.Close)
@@ -200,10 +204,6 @@ func startProcess(t testing.TB, pool *pgxpool.Pool, o options) *process {
 	guard := egress.NewGuard(egress.GuardConfig{})
 	if o.getenv == nil {
 		o.getenv = os.Getenv
-	}
-	files := bodyfiles.New(o.files)
-	if o.disk != nil {
-		files.SetFault(func(_, path string) { o.disk(path) })
 	}
 	p.engine, err = attempts.NewEngine(attempts.EngineConfig{
 		Pool: pool, Commands: cmds, Upstreams: ups, Files: files,

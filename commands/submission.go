@@ -17,11 +17,15 @@ func (s Submission) bodyKind() outcome.Body {
 	switch {
 	case s.OneShot:
 		return outcome.BodyOneShot
-	case s.BodyFile != nil, slices.ContainsFunc(s.Parts, func(p upstreams.Part) bool { return p.File != nil }):
+	case s.hasFiles():
 		return outcome.BodyReopenable
 	default:
 		return outcome.BodyReplayable
 	}
+}
+
+func (s Submission) hasFiles() bool {
+	return s.BodyFile != nil || slices.ContainsFunc(s.Parts, func(p upstreams.Part) bool { return p.File != nil })
 }
 
 // Submission is what a caller asks for.

@@ -49,6 +49,11 @@ func (s *Store) Submit(ctx context.Context, sub Submission) (Accepted, error) {
 	if err := s.refused(); err != nil {
 		return Accepted{}, err
 	}
+	if sub.hasFiles() { // a repeat reads none of them, and needs no volume
+		if a, err := s.replayOf(ctx, sub, errNew); !errors.Is(err, errNew) {
+			return a, err
+		}
+	}
 	e, err := s.prepare(ctx, sub)
 	var (
 		bad  *Invalid
@@ -139,6 +144,9 @@ func submitError(err error) error {
 	}
 	return fmt.Errorf("%w: submit: %w", ErrUnavailable, err)
 }
+
+// errNew: no command has the key.
+var errNew = errors.New("the key is not known")
 
 // replayOf answers a submission that could not be accepted today: if its key is
 // bound already, to the same request, it gets that command all the same.
