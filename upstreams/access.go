@@ -51,7 +51,7 @@ func (a *Access) Credential(ctx context.Context, p *Profile, upstreamID int64, r
 func (c *Credential) find(ctx context.Context, a *Access, p *Profile, upstreamID int64, renew bool) error {
 	switch auth := p.Auth; auth.Type {
 	case AuthBearer:
-		token, err := a.secrets.Lookup(auth.Token)
+		token, err := a.carried(auth, auth.Token)
 		return c.authorization("Bearer ", token, err)
 	case AuthBasic:
 		user, err := a.reference(auth.Username)
@@ -66,7 +66,7 @@ func (c *Credential) find(ctx context.Context, a *Access, p *Profile, upstreamID
 		pair := user.Reveal() + ":" + password.Reveal()
 		return c.authorization("Basic ", egress.NewSecret(base64.StdEncoding.EncodeToString([]byte(pair))), err)
 	case AuthHeader:
-		value, err := a.secrets.Lookup(auth.Value)
+		value, err := a.carried(auth, auth.Value)
 		if err != nil {
 			return err
 		}
@@ -79,6 +79,27 @@ func (c *Credential) find(ctx context.Context, a *Access, p *Profile, upstreamID
 	default:
 		return nil
 	}
+}
+
+// carried looks up a secret that goes into a header as it is. One that none can carry is
+// as good as missing: whoever wrote it can mend it.
+func (a *Access) carried(auth Auth, ref string) (egress.Secret, error) {
+	secret, err := a.secrets.Lookup(ref)
+	if err != nil {
+		return secret, err
+	}
+	if why := auth.Unfit(ref, secret); why != "" {
+		return egress.Secret{}, fmt.Errorf("%s: %w: it %s", ref, egress.ErrMissing, why)
+	}
+	return secret, nil
+}
+
+// Unfit says why a secret cannot be used as the profile uses it; "" is nothing.
+func (a Auth) Unfit(ref string, secret egress.Secret) string {
+	if (ref == a.Token || ref == a.Value) && strings.ContainsFunc(secret.Reveal(), func(c rune) bool { return c < ' ' && c != '\t' || c == '\x7f' }) {
+		return "holds a line end or another control character, which no header can carry"
+	}
+	return ""
 }
 
 func (c *Credential) authorization(scheme string, credential egress.Secret, err error) error {

@@ -45,7 +45,7 @@ func TestTLSConfig(t *testing.T) {
 }
 
 func TestCredential(t *testing.T) {
-	env := map[string]string{"EXECUTOR_SECRET_A": "alpha", "EXECUTOR_SECRET_U": "user"}
+	env := map[string]string{"EXECUTOR_SECRET_A": "alpha", "EXECUTOR_SECRET_LINES": "al\npha", "EXECUTOR_SECRET_U": "user"}
 	access := NewAccess(egress.NewSecrets(func(name string) string { return env[name] }, ""), nil)
 	tests := []struct {
 		auth        Auth
@@ -61,6 +61,9 @@ func TestCredential(t *testing.T) {
 		{Auth{Type: AuthBasic, Username: "me", Password: "env:EXECUTOR_SECRET_NONE"}, "", "", true},
 		{Auth{Type: AuthBasic, Username: "env:EXECUTOR_SECRET_NONE", Password: "env:EXECUTOR_SECRET_A"}, "", "", true},
 		{Auth{Type: AuthHeader, Name: "X-Api-Key", Value: "env:EXECUTOR_SECRET_NONE"}, "", "", true},
+		{Auth{Type: AuthBearer, Token: "env:EXECUTOR_SECRET_LINES"}, "", "", true},
+		{Auth{Type: AuthHeader, Name: "X-Api-Key", Value: "env:EXECUTOR_SECRET_LINES"}, "", "", true},
+		{Auth{Type: AuthBasic, Username: "me", Password: "env:EXECUTOR_SECRET_LINES"}, "Authorization", "Basic bWU6YWwKcGhh", false},
 		{Auth{Type: AuthOAuth2, ClientID: "me", ClientSecret: "env:EXECUTOR_SECRET_NONE"}, "", "", true},
 	}
 	for _, tt := range tests {

@@ -322,7 +322,11 @@ func (d *doctor) upstream(u upstreams.Upstream) finding {
 		return finding{f.Check, statusFail, f.Detail + ", which this program cannot read: " + u.Unreadable.Error(), "apply a corrected profile"}
 	}
 	for _, ref := range secretRefs(u.Profile) {
-		if _, err := d.secrets.Lookup(ref); err != nil {
+		switch secret, err := d.secrets.Lookup(ref); {
+		case err == nil && u.Profile.Auth.Unfit(ref, secret) != "":
+			f.Status, f.Detail = statusWarn, fmt.Sprintf("secret %s %s, as seen from here", ref, u.Profile.Auth.Unfit(ref, secret))
+			f.Fix = "correct it; commands wait for that until their deadline"
+		case err != nil:
 			f.Status, f.Detail = statusWarn, fmt.Sprintf("secret %s is missing, as seen from here", ref)
 			f.Fix = "make it available to every process; without it commands wait until their deadline, or notices cannot be verified"
 		}
