@@ -27,8 +27,12 @@ func (p *process) keepDurable(ctx context.Context) {
 			return
 		}
 		err := p.checkDurable(ctx)
-		if err != nil && ctx.Err() == nil {
+		switch {
+		case err == nil, ctx.Err() != nil:
+		case errors.Is(err, postgres.ErrNotDurable):
 			p.log.Error("commits are not durable", "error", err)
+		default:
+			p.log.Warn("it is not known whether commits are durable", "error", err)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -44,7 +45,11 @@ func Durability(ctx context.Context, pool *pgxpool.Pool) (map[string]string, err
 	if err != nil {
 		return nil, fmt.Errorf("read whether commits are durable: %w", err)
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	defer func() {
+		bound, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(bound)
+	}()
 	settings := make(map[string]string)
 	for _, name := range DurableSettings() {
 		var value string
