@@ -3,8 +3,6 @@
 package attempts
 
 import (
-	"fmt"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"testing"
@@ -60,22 +58,9 @@ func TestNoAttemptReachesAHostileTarget(t *testing.T) {
 func TestARedirectIsAnAnswer(t *testing.T) {
 	hostile.Run(t, func(t *testing.T, traps *hostile.Traps) {
 		s := hostileSender(t)
-		base := &url.URL{Scheme: "http", Host: hostile.Home.String() + ":" + hostile.HomePort}
-		statuses := []int{301, 302, 303, 307, 308}
-		for i, location := range append(hostile.Targets(t), hostile.Target{URL: base.String() + "/other", Why: "same host"}) {
-			status := statuses[i%len(statuses)]
-			traps.Answer(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header()["Location"] = []string{location.Through("http", "redirect")}
-				w.WriteHeader(status)
-			})
-			before := traps.Home()
-			traps.Watch(fmt.Sprintf("%d to %s", status, location), func() {
-				want{outcome.EvidenceResponseReceived, outcome.StageDone, outcome.CategoryNone, status}.check(t, attempt(t, s, towards(base), payment()))
-			})
-			if n := traps.Home() - before; n != 1 {
-				t.Fatalf("%d to %s: %d connections", status, location, n)
-			}
-		}
+		traps.Redirects(func(home *url.URL, status int, _ string) {
+			want{outcome.EvidenceResponseReceived, outcome.StageDone, outcome.CategoryNone, status}.check(t, attempt(t, s, towards(home), payment()))
+		})
 	})
 }
 

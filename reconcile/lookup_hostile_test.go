@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
 	"testing"
 	"time"
@@ -75,23 +74,10 @@ func TestNoLookupReachesAHostileTarget(t *testing.T) {
 func TestALookupFollowsNoRedirect(t *testing.T) {
 	hostile.Run(t, func(t *testing.T, traps *hostile.Traps) {
 		l, profile := hostileLooker(t), hostileProfile(t)
-		home := &url.URL{Scheme: "http", Host: hostile.Home.String() + ":" + hostile.HomePort}
-		statuses := []int{301, 302, 303, 307, 308}
-		for i, location := range append(hostile.Targets(t), hostile.Target{URL: home.String() + "/other", Why: "same host"}) {
-			status := statuses[i%len(statuses)]
-			traps.Answer(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header()["Location"] = []string{location.Through("http", "redirect")}
-				w.WriteHeader(status)
-			})
-			before := traps.Home()
-			traps.Watch(fmt.Sprintf("%d to %s", status, location), func() {
-				if r := l.ask(t.Context(), hostileInquiry(profile, home, "")); r.status != status || r.category != outcome.CategoryNone {
-					t.Errorf("%d to %s: %d %s %s", status, location, r.status, r.category, r.detail)
-				}
-			})
-			if n := traps.Home() - before; n != 1 {
-				t.Fatalf("%d to %s: %d connections", status, location, n)
+		traps.Redirects(func(home *url.URL, status int, what string) {
+			if r := l.ask(t.Context(), hostileInquiry(profile, home, "")); r.status != status || r.category != outcome.CategoryNone {
+				t.Errorf("%s: %d %s %s", what, r.status, r.category, r.detail)
 			}
-		}
+		})
 	})
 }
