@@ -30,7 +30,7 @@ import (
 )
 
 // patience bounds waits for events that take moments, on a busy machine.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 const tenant = "default"
 
