@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -18,14 +19,14 @@ import (
 func TestCommitsPerCommand(t *testing.T) {
 	const (
 		inFlight = 256
-		rounds   = 8
+		rounds   = 4
 		most     = 0.2
 	)
 	pool := testkit.Cluster(t).Database() // its own: the count is of the whole server
 	adopt(t, pool)
 	p := startProcess(t, pool, options{})
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(http.StatusCreated) })
-	p.apply(t, profileOf("up", up.URL, "limits: {max_in_flight: 256}"))
+	p.apply(t, brief("up", up.URL, time.Minute, "limits: {max_in_flight: 256}"))
 	p.final(t, p.submit(t, submission("warm-up", "pay")).ID)
 	before := transactions(t, pool)
 	var all sync.WaitGroup

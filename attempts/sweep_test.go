@@ -27,7 +27,7 @@ func TestBrokenQueue(t *testing.T) {
 	front := startProcess(t, pool, options{idle: true})
 	front.apply(t, brief("up", up.URL, time.Minute, "limits: {max_in_flight: 40}"))
 	var ids []uuid.UUID
-	for i := range 300 {
+	for i := range 120 {
 		ids = append(ids, front.submit(t, order(fmt.Sprintf("k%d", i), []string{"pay", "charge"}[i%2])).ID)
 	}
 	a := startProcess(t, pool, options{leaseTTL: 5 * time.Second})

@@ -200,7 +200,7 @@ func (r *rig) engine(t testing.TB, changes ...func(*webhooks.EngineConfig)) *web
 	t.Helper()
 	config := webhooks.EngineConfig{
 		Store: r.hooks, Dialer: egress.NewDialer(egress.NewGuard(egress.GuardConfig{}), nil), Instance: "test",
-		Every: 20 * time.Millisecond, Tend: 50 * time.Millisecond,
+		Every: 40 * time.Millisecond, Tend: 100 * time.Millisecond,
 	}
 	for _, change := range changes {
 		change(&config)
@@ -292,11 +292,11 @@ func (r *rig) get(t testing.TB, id uuid.UUID) webhooks.Endpoint {
 func await(t testing.TB, what string, so func() bool) {
 	t.Helper()
 	limit := time.Now().Add(patience)
-	for !so() {
+	for pause := 5 * time.Millisecond; !so(); pause = min(2*pause, 50*time.Millisecond) {
 		if time.Now().After(limit) {
 			t.Fatalf("it never came to it: %s", what)
 		}
-		<-time.After(5 * time.Millisecond)
+		<-time.After(pause)
 	}
 }
 
