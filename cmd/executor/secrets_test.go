@@ -50,7 +50,7 @@ func TestServeRefusesToStartWithoutTheKey(t *testing.T) {
 		env["EXECUTOR_ENCRYPTION_KEY"] = keys
 		for _, role := range knownRoles() {
 			r := execute(t, env, "serve", "--listen", "127.0.0.1:0", "--roles", role).must(t, exitFailure)
-			if line := r.stderr[strings.LastIndex(strings.TrimSpace(r.stderr), "\n")+1:]; !strings.HasPrefix(line, "executor: 1 secrets of webhooks are sealed under the key") || strings.Contains(r.stderr, right) {
+			if line := r.stderr[strings.LastIndex(strings.TrimSpace(r.stderr), "\n")+1:]; !strings.HasPrefix(line, "executor: 1 secret of webhooks is sealed under the key") || strings.Contains(r.stderr, right) {
 				t.Errorf("%s, %s: %q", name, role, line)
 			}
 		}
