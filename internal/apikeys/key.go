@@ -52,6 +52,8 @@ func (k Key) Allows(scope Scope) bool {
 var (
 	// ErrUnknown: no such API key, or it was revoked.
 	ErrUnknown = errors.New("unknown API key, or revoked already")
+	// ErrSeveral: what should name one key names several, as the name of one that is another's prefix.
+	ErrSeveral = errors.New("several API keys are called so: give the id of the one")
 	// ErrExists: the tenant has a live key of that name.
 	ErrExists = errors.New("an API key of that name exists")
 )

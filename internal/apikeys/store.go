@@ -99,7 +99,7 @@ func (s *Store) List(ctx context.Context, tenant string) ([]Key, error) {
 
 // Revoke ends a tenant's live key, named by its name, prefix or id. Requests
 // with it are refused within seconds, in every process. ErrUnknown says that there
-// is no such live key.
+// is no such live key, ErrSeveral that there are several, and none was ended.
 func (s *Store) Revoke(ctx context.Context, tenant, which string, by audit.By) (Key, error) {
 	var key Key
 	err := groupcommit.Commit(ctx, s.pool, func(tx pgx.Tx) (err error) {
@@ -112,10 +112,12 @@ func (s *Store) Revoke(ctx context.Context, tenant, which string, by audit.By) (
 		}
 		return key.note(ctx, tx, audit.ActionKeyRevoke, by)
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
 		return Key{}, fmt.Errorf("%w: %s", ErrUnknown, which)
-	}
-	if err != nil {
+	case errors.Is(err, pgx.ErrTooManyRows):
+		return Key{}, fmt.Errorf("%w: %s", ErrSeveral, which)
+	case err != nil:
 		return Key{}, fmt.Errorf("revoke API key %s: %w", which, err)
 	}
 	s.mu.Lock()

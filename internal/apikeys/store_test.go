@@ -110,6 +110,23 @@ func TestCreateKeyRefuses(t *testing.T) {
 	}
 }
 
+func TestAPrefixThatIsAnothersName(t *testing.T) {
+	s, _ := newStore(t)
+	key, secret, err := s.Create(t.Context(), "t", "one", []string{"admin"}, ann)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Create(t.Context(), "t", key.Prefix, []string{"admin"}, ann); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Revoke(t.Context(), "t", key.Prefix, ann); !errors.Is(err, ErrSeveral) {
+		t.Errorf("one of two was revoked: %v", err)
+	}
+	if _, err := s.Authenticate(t.Context(), secret); err != nil {
+		t.Errorf("it is refused: %v", err)
+	}
+}
+
 func TestAuthenticateUnknown(t *testing.T) {
 	s, _ := newStore(t)
 	for _, secret := range []string{"", "exk_", "exk_" + strings.Repeat("0", digits), "abc_" + strings.Repeat("0", digits), strings.Repeat("x", 10_000)} {
