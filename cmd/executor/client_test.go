@@ -298,6 +298,13 @@ func testProfiles(t *testing.T, d *deployment) {
 	if r := d.execute("profiles", "apply", file).must(t, exitFailure); !strings.Contains(r.stderr, "other.yaml:5:") {
 		t.Errorf("a bad one: %q", r.stderr)
 	}
+	const bound = "auth: {type: bearer, token: 'env:EXECUTOR_SECRET_OTHER'}\n"
+	write(good + bound)
+	d.execute("profiles", "apply", file).must(t, exitSuccess)
+	write(strings.Replace(good, "other.example", "elsewhere.example", 1) + bound)
+	if r := d.execute("profiles", "apply", file).must(t, exitUsage); !strings.Contains(r.stderr, "apply "+file+": other.yaml:6:") || strings.Count(r.stderr, "6:7: ") != 1 {
+		t.Errorf("one that the server refuses: %s", r.stderr)
+	}
 }
 
 // A paused upstream is left alone until somebody resumes it; the subtests that

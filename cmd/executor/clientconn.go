@@ -86,6 +86,8 @@ func problemText(err error, p *client.Problem) string {
 	switch {
 	case len(p.Errors) == 1 && p.Errors[0].Detail == p.Detail:
 		b.WriteString(p.Errors[0].String()) // the same with its place
+	case p.Code == "invalid_profile" && len(p.Errors) > 0 && p.Errors[0].Line > 0:
+		b.WriteString(p.Detail) // with all places, and what is written there
 	case p.Detail != "":
 		b.WriteString(p.Detail + fieldsText(p.Errors))
 	default:

@@ -186,7 +186,7 @@ checked before the first is applied.`,
 			if err != nil {
 				return err
 			}
-			applied, err := applyAll(cmd.Context(), c, profiles, reason)
+			applied, err := applyAll(cmd.Context(), c, files, profiles, reason)
 			return errors.Join(printApplied(cmd, f.out, applied), err)
 		},
 	}
@@ -210,12 +210,12 @@ func parseFiles(cmd *cobra.Command, files []string) ([]*upstreams.Profile, error
 }
 
 // applyAll stops at the first that is refused; what it returns was applied.
-func applyAll(ctx context.Context, c *client.Client, profiles []*upstreams.Profile, reason string) ([]client.Upstream, error) {
+func applyAll(ctx context.Context, c *client.Client, files []string, profiles []*upstreams.Profile, reason string) ([]client.Upstream, error) {
 	var applied []client.Upstream
-	for _, p := range profiles {
+	for i, p := range profiles {
 		u, err := c.PutUpstream(ctx, p.Upstream, p.Source, reason)
 		if err != nil {
-			return applied, fmt.Errorf("apply %s: %w", p.Upstream, err)
+			return applied, fmt.Errorf("apply %s: %w", files[i], err)
 		}
 		applied = append(applied, u)
 	}
