@@ -20,5 +20,11 @@ func (e *Engine) BeginAfter(ctx context.Context, id uuid.UUID, attempts int) err
 	return err
 }
 
+// Idle runs a command once more and reports whether nothing was tried.
+func (e *Engine) Idle(id uuid.UUID) bool {
+	r, _ := e.attempt(context.Background(), &item{id: id}, &flight{id: id, after: -1})
+	return r.idle
+}
+
 // Refresh reads what may have changed, out of turn.
 func (e *Engine) Refresh(ctx context.Context) error { return e.refresh(ctx) }

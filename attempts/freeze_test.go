@@ -15,6 +15,7 @@ import (
 	"executor/attempts"
 	"executor/commands"
 	"executor/internal/audit"
+	"executor/internal/postgres"
 	"executor/internal/testkit"
 	"executor/outcome"
 )
@@ -52,7 +53,17 @@ func TestStandstill(t *testing.T) {
 			func() error { _, err := p.ups.Resume(ctx, "default", "up", audit.By{Actor: "test"}); return err }},
 		{commands.WaitFrozen,
 			func() error { _, err := deployment.Freeze(ctx, audit.By{Actor: "test", Reason: "test"}); return err },
-			func() error { _, err := deployment.Resume(ctx, audit.By{Actor: "test"}); return err }},
+			func() error {
+				for fault, refused := range map[error]bool{postgres.ErrNotDurable: true, context.DeadlineExceeded: false} {
+					deployment.Demand(func(context.Context, *pgxpool.Pool) error { return fault })
+					if s, err := deployment.Resume(ctx, audit.By{Actor: "test"}); !errors.Is(err, fault) || errors.Is(err, attempts.ErrNotResumed) != refused || !s.Frozen() {
+						t.Errorf("resumed in spite of %v: %v, frozen %t", fault, err, s.Frozen())
+					}
+				}
+				deployment.Demand(func(context.Context, *pgxpool.Pool) error { return nil })
+				_, err := deployment.Resume(ctx, audit.By{Actor: "test"})
+				return err
+			}},
 	} {
 		if err := tt.stop(); err != nil {
 			t.Fatal(err)

@@ -37,6 +37,7 @@ type ran struct {
 	again     time.Duration // ask again after it; 0 is never
 	err       error
 	throttled bool // it was sent, and answered that all are to wait
+	idle      bool // nothing was tried: the command is gone, or waits for something else
 }
 
 // lane is one upstream's way out of this process: what waits, in order, and how
@@ -190,7 +191,7 @@ func (l *lane) finished(it *item, r ran, retry *item) {
 	delete(l.items, it.id)
 	if l.probe == it {
 		l.probe = nil
-		l.probing = r.throttled || r.again > 0 || r.err != nil // the latter two were not sent
+		l.probing = r.throttled || r.idle || r.again > 0 || r.err != nil // all but the first were not sent
 	}
 	notify(r, it.waiters...)
 	takenBack := (r.again > 0 || r.err != nil) && len(it.waiters) > 0 && it.prepared == nil

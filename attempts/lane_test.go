@@ -155,7 +155,7 @@ func TestLaneProbe(t *testing.T) {
 		k.push(before, nil)
 		over := time.Now().Add(time.Minute)
 		k.set(settings{permits: 4, opens: over})
-		items := []*item{due(5, 2), due(4, 2), due(3, 2), due(2, 2), due(1, 2)}
+		items := []*item{due(6, 2), due(5, 2), due(4, 2), due(3, 2), due(2, 2), due(1, 2)}
 		for _, it := range items {
 			k.push(it, nil)
 		}
@@ -165,9 +165,11 @@ func TestLaneProbe(t *testing.T) {
 		same(t, k.running(), before, items[0])
 		k.finished(items[0], ran{again: time.Hour}, nil) // not sent at all
 		same(t, k.running(), before, items[0], items[1])
-		k.finished(items[1], ran{throttled: true}, nil)
+		k.finished(items[1], ran{idle: true}, nil) // its deadline had passed meanwhile
 		same(t, k.running(), before, items[0], items[1], items[2])
-		k.finished(items[2], ran{}, nil)
+		k.finished(items[2], ran{throttled: true}, nil)
+		same(t, k.running(), before, items[0], items[1], items[2], items[3])
+		k.finished(items[3], ran{}, nil)
 		same(t, k.running(), append([]*item{before}, items...)...)
 	})
 }

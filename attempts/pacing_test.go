@@ -165,5 +165,8 @@ func TestRetryAfterBeyondDeadline(t *testing.T) {
 	if c.State != outcome.StateCancelled || c.Outcome.Reason != outcome.OutcomeReasonDeclined || c.Outcome.StoppedBy != outcome.ReasonDeadline || c.Outcome.DecidedBy != outcome.DecidedByAttempt {
 		t.Errorf("ended %+v", c.Outcome)
 	}
+	if !p.engine.Idle(c.ID) {
+		t.Error("what has ended passes for one that was tried")
+	}
 	up.verify(t, pool)
 }

@@ -13,6 +13,7 @@ import (
 	"executor/commands"
 	"executor/internal/audit"
 	"executor/internal/groupcommit"
+	"executor/internal/postgres"
 )
 
 const movedReason = "the database was promoted or restored since it last sent: what was committed last may be lost"
@@ -31,8 +32,11 @@ func (d *Deployment) Resume(ctx context.Context, by audit.By) (DeploymentState, 
 	if s.Foreign() {
 		return s, fmt.Errorf("%w: it is %q, this is %q; adopt it first", ErrOtherDeployment, s.ID, d.expected)
 	}
-	if err := d.fit(ctx); err != nil {
+	switch err := d.fit(ctx); {
+	case errors.Is(err, postgres.ErrNotDurable):
 		return s, fmt.Errorf("%w: %w", ErrNotResumed, err)
+	case err != nil: // nobody knows, as the database is away for instance
+		return s, fmt.Errorf("resume: %w", err)
 	}
 	if s, err = d.noticed(ctx, s, by.Actor); err != nil {
 		return s, err

@@ -71,7 +71,7 @@ type flight struct {
 func (e *Engine) attempt(ctx context.Context, it *item, f *flight) (ran, *item) {
 	w, err := e.take(ctx, it)
 	if errors.Is(err, errGone) {
-		return ran{}, nil
+		return ran{idle: true}, nil
 	}
 	if err != nil {
 		return e.trouble(it, err)
@@ -198,7 +198,7 @@ func (e *Engine) park(ctx context.Context, it *item, w *work, what commands.Wait
 	if err := e.commands.Park(ctx, w.ID, what, again); err != nil {
 		return e.trouble(it, err)
 	}
-	return ran{}, nil
+	return ran{idle: true}, nil
 }
 
 // unsent records an attempt that provably never left.
@@ -215,7 +215,7 @@ func (e *Engine) notBegun(ctx context.Context, it *item, w *work, err error) (ra
 	if errors.As(err, &refusal) {
 		e.log.Debug("attempt not begun", "command_id", w.ID, "why", refusal.Why, "again", refusal.Again)
 		if refusal.Again <= 0 {
-			return ran{}, nil
+			return ran{idle: true}, nil
 		}
 		return e.later(it, refusal.Again)
 	}
@@ -262,7 +262,7 @@ func (e *Engine) finish(ctx context.Context, it *item, w *work, r Report) (ran, 
 	switch {
 	case errors.Is(err, ErrNotPending):
 		e.log.Info("an attempt that was not sent found its command moved on", "command_id", r.CommandID, "category", r.Category)
-		return ran{}, nil
+		return ran{idle: true}, nil
 	case errors.Is(err, ErrFenced):
 		e.late(ctx, r)
 		return ran{}, nil

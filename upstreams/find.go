@@ -3,7 +3,6 @@ package upstreams
 import (
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -101,11 +100,11 @@ func (w *finding) believable() bool {
 // current refuses to take an answer out of a cache for what is not there (RFC 9111,
 // section 5.1): it may be from before the command arrived.
 func (w *finding) current() bool {
-	age, err := strconv.Atoi(strings.TrimSpace(w.response.Headers.Get("Age")))
-	if w.Finding != outcome.FindingAbsent || err != nil || age <= 0 {
+	age := strings.Join(w.response.Headers.Values("Age"), ", ")
+	if w.Finding != outcome.FindingAbsent || strings.Trim(age, "0, \t") == "" {
 		return true
 	}
-	w.note(fmt.Sprintf("%s: the answer is %d s old and comes from a cache: it is not taken for absent", w.Rule, age))
+	w.note(fmt.Sprintf("%s: the answer is %s s old and comes from a cache: it is not taken for absent", w.Rule, clip(age, 40)))
 	return false
 }
 

@@ -66,6 +66,8 @@ func TestFind(t *testing.T) {
 		{"a member twice", reply(200, `{"items":[],"items":[{}]}`), outcome.FindingUnknown, "", "twice"},
 
 		{"nothing there, says a cache", aged(`{"items":[]}`, "7"), outcome.FindingUnknown, "", "7 s old and comes from a cache"},
+		{"nothing there, said once more by another", aged(`{"items":[]}`, "12, 30"), outcome.FindingUnknown, "", "comes from a cache"},
+		{"nothing there, too old to be counted", aged(`{"items":[]}`, "99999999999999999999"), outcome.FindingUnknown, "", "comes from a cache"},
 		{"nothing there, of this moment", aged(`{"items":[]}`, "0"), outcome.FindingAbsent, "", ""},
 		{"done, says a cache", aged(oneItem(`"amount":100,"state":"done","id":"p9"`), "7"), outcome.FindingApplied, "p9", ""},
 

@@ -71,6 +71,9 @@ func dateOf(header http.Header) (time.Time, bool) {
 func until(at, from, now time.Time, fallback string) (value, note string) {
 	value = strconv.FormatInt(int64(math.Ceil(at.Sub(from).Seconds())), 10)
 	if _, ok := outcome.RetryAfter(value, now); !ok {
+		if _, later := outcome.RetryAfter(fallback, now); later && at.Sub(from) < time.Second {
+			return "0", "Retry-After is not later than the response's own Date: it asks for no wait"
+		}
 		return fallback, ""
 	}
 	if apart := from.Sub(now).Round(time.Second); apart.Abs() > clockApart {

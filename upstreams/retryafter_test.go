@@ -41,6 +41,7 @@ func TestRetryAfter(t *testing.T) {
 		"a date by a clock ahead":    {http.Header{"Retry-After": {at(11 * time.Minute)}, "Date": {at(10 * time.Minute)}}, "60", true},
 		"a date by a clock behind":   {http.Header{"Retry-After": {at(-9 * time.Minute)}, "Date": {at(-10 * time.Minute)}}, "60", true},
 		"a date before the response": {http.Header{"Retry-After": {at(-time.Hour)}, "Date": {at(0)}}, at(-time.Hour), false},
+		"no wait by a clock ahead":   {http.Header{"Retry-After": {at(10 * time.Minute)}, "Date": {at(10 * time.Minute)}}, "0", true},
 		"a Date from long ago":       {http.Header{"Retry-After": {at(time.Minute)}, "Date": {at(-8760 * time.Hour)}}, at(time.Minute), false},
 		"no Date to speak of":        {http.Header{"Retry-After": {at(time.Minute)}, "Date": {"now"}}, at(time.Minute), false},
 		"kept by a cache":            {http.Header{"Retry-After": {at(time.Minute)}, "Date": {at(-time.Hour)}, "Age": {"3600"}}, at(time.Minute), false},
