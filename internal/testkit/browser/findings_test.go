@@ -66,7 +66,9 @@ func TestBarriersAreFound(t *testing.T) {
 	url := site(t, map[string]string{"/": `<h1>Form</h1><input name="nameless"><p class="faint">Hard to read</p><p>As all</p>`,
 		"/faint":    `<h1>Form</h1><section><p class="faint">Hard to read too</p></section>`,
 		"/dark":     `<h1>Form</h1><section><p class="faint dark">On another ground</p></section>`,
-		"/site.css": `.faint { color: #ddd; background: #fff } .dark { background: #eee }`})
+		"/nav":      `<h1>Form</h1><nav aria-label="a"><a href="/nav">As it is</a></nav><p><a href="/nav">Alone</a></p>`,
+		"/text":     `<h1>Form</h1><p>As it is <a href="/nav">within</a> a text that goes on beside it</p>`,
+		"/site.css": `.faint { color: #ddd; background: #fff } .dark { background: #eee } a { color: #333; text-decoration: none }`})
 	for _, options := range [][]Option{nil, {NoScript()}} {
 		p := Start(t).Open(t, options...)
 		p.Goto(url + "/")
@@ -81,6 +83,15 @@ func TestBarriersAreFound(t *testing.T) {
 			p.Goto(url + path)
 			if got := failures(t, func(t testing.TB) { seen.Judge(t, p) }); strings.Contains(got, "color-contrast") != found {
 				t.Errorf("%s: %s", path, got)
+			}
+		}
+		for _, at := range []struct {
+			path  string
+			found bool
+		}{{"/nav", false}, {"/text", true}, {"/text", false}} { // a link is looked at where a text is beside it
+			p.Goto(url + at.path)
+			if got := failures(t, func(t testing.TB) { seen.Judge(t, p) }); strings.Contains(got, "link-in-text-block") != at.found {
+				t.Errorf("%s: %s", at.path, got)
 			}
 		}
 		p.Quiet(t)
