@@ -1,6 +1,9 @@
 package web_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -8,8 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"executor/internal/audit"
 	"executor/internal/operators"
+	"executor/internal/postgres"
 )
 
 // recorded counts the entries of an action in the audit of a tenant.
@@ -146,6 +152,17 @@ func TestFreezeAndResume(t *testing.T) {
 	ada.post("/deployment/freeze").has(t, "Say why")
 	ada.post("/deployment/freeze", "reason", "the upstream is on fire").has(t, "Frozen: nothing is sent", "the upstream is on fire")
 	s.as(t, "vera").get("/").has(t, "Nothing is sent until somebody")
+	for cause, want := range map[error]int{
+		fmt.Errorf("%w: fsync is off", postgres.ErrNotDurable): http.StatusConflict, // whoever sees that can mend it
+		errors.New("no route to db-7.internal"):                http.StatusInternalServerError,
+	} {
+		s.deployment.Demand(func(context.Context, *pgxpool.Pool) error { return cause })
+		p := ada.post("/deployment/resume", "reason", "out")
+		if p.status != want || strings.Contains(p.body, "fsync is off") != (want == http.StatusConflict) || strings.Contains(p.body, "db-7") {
+			t.Errorf("while %v: %d %s", cause, p.status, p.body)
+		}
+	}
+	s.deployment.Demand(func(context.Context, *pgxpool.Pool) error { return nil })
 	ada.post("/deployment/resume", "reason", "out").has(t, "What is due is sent")
 	if n := s.recorded(t, audit.Deployment, audit.ActionDeploymentFreeze); n != 1 {
 		t.Errorf("%d freezes are on record", n)

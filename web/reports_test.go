@@ -1,11 +1,14 @@
 package web_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/csv"
 	"fmt"
 	"html"
+	"io"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -223,6 +226,36 @@ func TestUploadsThatNoBrowserSends(t *testing.T) {
 	_ = form.Close()
 	if p := otto.send("/deliveries/"+uuid.NewString()+"/redeliver", form.FormDataContentType(), &body); p.status < 400 || p.status >= 500 {
 		t.Errorf("a large form: %d", p.status)
+	}
+}
+
+// TestAnUploadThatBreaksOffIsExplained: the server takes its sender for gone, who may
+// wait for the answer all the same.
+func TestAnUploadThatBreaksOffIsExplained(t *testing.T) {
+	s := newSite(t)
+	otto := s.as(t, "otto")
+	conn, err := net.Dial("tcp", s.http.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, err = fmt.Fprintf(conn, "POST /reports HTTP/1.1\r\nHost: %s\r\nSec-Fetch-Site: same-origin\r\nCookie: %s\r\n"+
+		"Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 1000\r\n\r\n"+
+		"--b\r\nContent-Disposition: form-data; name=\"upstream\"\r\n\r\nledger\r\n"+
+		"--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"r.csv\"\r\n\r\nkey,state\n", conn.RemoteAddr(), otto.cookie)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(string(body), "did not arrive whole") {
+		t.Errorf("it gave %d: %s", resp.StatusCode, body)
 	}
 }
 

@@ -1,12 +1,14 @@
 package web
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"mime/multipart"
 	"net/http"
 	"net/url"
+	"time"
 
 	"executor/commands"
 	"executor/internal/upload"
@@ -17,6 +19,8 @@ const (
 	// maxUploadFields and maxUploadField bound what comes before the file.
 	maxUploadFields = 50
 	maxUploadField  = 64 << 10 // bytes
+	// explainWithin bounds the making of the page that says why a file was refused.
+	explainWithin = 10 * time.Second
 )
 
 // reportUpload takes a report. The form comes as multipart/form-data (RFC 7578) in
@@ -43,6 +47,10 @@ func (s *Server) reportUpload(v *visit) error {
 		return err
 	}
 	body.Linger()
+	// To the server a caller whose body breaks off, or takes too long, is one who has gone.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.r.Context()), explainWithin)
+	defer cancel()
+	v.r = v.r.WithContext(ctx)
 	return s.showReportForm(v, http.StatusUnprocessableEntity, f)
 }
 
