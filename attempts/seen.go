@@ -67,11 +67,15 @@ func endingOf(w *work, number int, o Observation) Ending {
 }
 
 // heed keeps when the upstream wants to be asked again, by what the profile found of it
-// or by the header.
+// or, where that is no wait, by the header.
 func (e *Ending) heed(header http.Header, found string, mask func(string) string) {
-	value, note := upstreams.RetryAfter(header, time.Now())
+	now := time.Now()
+	value, note := upstreams.RetryAfter(header, now)
 	if found != "" {
-		value, note = upstreams.RetryAfterAt(found, header, time.Now())
+		at, told := upstreams.RetryAfterAt(found, header, now)
+		if _, ok := outcome.RetryAfter(at, now); ok || value == "" {
+			value, note = at, told
+		}
 	}
 	e.RetryAfter = egress.Line(mask(value))
 	if note != "" {

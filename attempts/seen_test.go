@@ -69,3 +69,24 @@ operations: {pay: {method: POST, path: /payments, redact: {response: [/pin]}, an
 		}
 	}
 }
+
+// TestWhenToComeBack: what a rule finds goes before the header, unless it is no wait.
+func TestWhenToComeBack(t *testing.T) {
+	p, err := upstreams.Parse("ledger.yaml", []byte(`version: 1
+upstream: ledger
+base_url: https://ledger.example
+operations: {pay: {method: POST, path: /payments, answers: [{when: status == 403, answer: declined, retry_after: json.at}]}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &work{profile: p, operation: p.Operations["pay"]}
+	for body, want := range map[string]string{`{"at":7}`: "7", `{"at":0}`: "60", `{"at":"soon"}`: "60", `{"at":1700000000}`: "60", `{}`: "60"} {
+		e := endingOf(w, 1, Observation{
+			Evidence: outcome.EvidenceResponseReceived, Status: 403, Header: http.Header{"Retry-After": {"60"}}, Body: []byte(body), BodyComplete: true,
+		})
+		if e.RetryAfter != want || e.Answer != outcome.AnswerDeclined {
+			t.Errorf("%s: %s, come back after %q, want %q", body, e.Answer, e.RetryAfter, want)
+		}
+	}
+}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"executor/outcome"
 )
 
 // maxLink bounds the path and query of a link, in bytes.
@@ -40,6 +42,9 @@ func (w *judging) links() []candidate {
 	for _, e := range []*Expression{w.rule.Link, w.operation.Result.Link} {
 		if url := w.evaluate("link", e); url != "" {
 			list = append(list, candidate{"link", url})
+		}
+		if w.Answer == outcome.AnswerUnclear {
+			return list
 		}
 	}
 	for _, name := range linkHeaders {

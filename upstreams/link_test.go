@@ -61,6 +61,7 @@ func TestLinkOfPendingAnswers(t *testing.T) {
 
 		{"a success has none", 201, header("Location", "/v2/ops/1"), "", "", ""},
 		{"a conflict that says with what", 409, nil, `{"of":"/v2/payments/p1"}`, "/v2/payments/p1", ""},
+		{"a conflict that does not say with what", 409, header("Location", "/login"), `{"of":null}`, "", ""},
 		{"any other doubt has none", 500, header("Location", "/v2/ops/1"), "", "", ""},
 	}
 	for _, tt := range tests {
