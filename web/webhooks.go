@@ -74,6 +74,9 @@ func (r hookRow) Why() string {
 	}
 }
 
+// Keeps reports whether what happens is kept for it.
+func (r hookRow) Keeps() bool { return r.DisabledBy != webhooks.DisabledByUnproven }
+
 // PendingText is a number, or that there are more than are counted.
 func (r hookRow) PendingText() string { return bounded(r.Pending) }
 

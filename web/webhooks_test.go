@@ -199,6 +199,13 @@ func TestAWebhookIsChangedAndStaleFormsAreRefused(t *testing.T) {
 	s.as(t, "vera").get("/webhooks").has(t, "Disabled by ada: holiday.")
 	ada.post(path+"/test", "seen", ada.get(path).seen(t), "reason", "try").has(t, "enable it first")
 	ada.post(path+"/enable", "seen", ada.get(path).seen(t), "reason", "back").has(t, "Enabled.")
+	if _, err := s.pool.Exec(t.Context(), `UPDATE webhook_endpoints SET verified_at = NULL, verified_by = '', disabled_at = now(), disabled_by = 'unproven', disabled_reason = 'no answer'`); err != nil {
+		t.Fatal(err)
+	}
+	unproven := ada.get(path)
+	unproven.has(t, "Disabled by executor: no answer.", "What happened since", "once its receiver has answered")
+	unproven.lacks(t, "go on being kept")
+	ada.post(path+"/enable", "seen", unproven.seen(t), "reason", "theirs").has(t, "Enabled. What waited is sent once its receiver has answered our challenge.")
 	rotated := ada.post(path+"/rotate", "seen", ada.get(path).seen(t), "reason", "yearly", "overlap", "24h")
 	rotated.has(t, "whsec_", "signs until it is rotated", "signs until <time")
 	ada.post(path+"/delete", "seen", ada.get(path).seen(t), "reason", "over").has(t, "The webhook is deleted.", "There is no webhook yet")
@@ -207,7 +214,7 @@ func TestAWebhookIsChangedAndStaleFormsAreRefused(t *testing.T) {
 	}
 	var reasons string
 	if err := s.pool.QueryRow(t.Context(), `SELECT string_agg(reason, ',' ORDER BY at) FROM audit WHERE actor = 'ada' AND subject = $1`, e.ID.String()).Scan(&reasons); err != nil ||
-		reasons != "tidy,late,holiday,back,yearly,over" {
+		reasons != "tidy,late,holiday,back,theirs,yearly,over" {
 		t.Errorf("the audit has %q: %v", reasons, err)
 	}
 }
