@@ -110,8 +110,17 @@ func (s *Store) openDoubts(ctx context.Context, tx Tx, moves []Move) error {
 // firstLookup is how long the first round waits: as the schedule says, and as long as
 // an upstream that is at work asks for, up to what the schedule itself would wait.
 func (m Move) firstLookup(s outcome.Schedule) time.Duration {
-	asked, _ := outcome.RetryAfter(m.Outcome.AskAfter, m.Command.Now)
-	return min(max(s.FirstAfter, min(asked, s.MaxInterval)), s.GiveUpAfter)
+	wait := s.FirstAfter
+	if m.Outcome.Reason == outcome.OutcomeReasonRemotePending {
+		wait = max(wait, m.asked(s))
+	}
+	return min(wait, s.GiveUpAfter)
+}
+
+// asked is how long the upstream wants to be left alone, up to what the schedule
+// itself would wait.
+func (m Move) asked(s outcome.Schedule) time.Duration {
+	return min(m.Outcome.AskAt.Sub(m.Command.Now), s.MaxInterval)
 }
 
 // continueDoubts plans the next round after a replay, which was one round of the
@@ -138,6 +147,9 @@ func (s *Store) continueDoubts(ctx context.Context, tx Tx, moves []Move) error {
 			_, err = tx.Exec(ctx, `UPDATE doubts SET handed_at = $2, handed_reason = $3 WHERE command_id = $1`, m.Command.ID, m.Command.Now, why)
 		} else {
 			next := terms.schedule.Next(rounds, m.Command.Now, time.Time{})
+			if asked := m.Command.Now.Add(m.asked(terms.schedule)); asked.After(next) {
+				next = asked
+			}
 			_, err = tx.Exec(ctx, `UPDATE doubts SET next_at = least($2, gives_up_at) WHERE command_id = $1`, m.Command.ID, next)
 		}
 		if err != nil {

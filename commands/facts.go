@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -132,8 +132,8 @@ func attemptsOf(past []Past) []outcome.Attempt {
 // attempt for a success, the last attempt for a rejection.
 func FinalOf(out outcome.Outcome, stopped outcome.Reason, by outcome.DecidedBy, past []Past) *Final {
 	f := &Final{Outcome: out, StoppedBy: stopped, DecidedBy: by}
-	if out.Reason == outcome.OutcomeReasonRemotePending {
-		f.AskAfter = askAfter(past)
+	if out.State == outcome.StateUnresolved {
+		f.AskAt = askAt(past)
 		return f
 	}
 	for i := len(past) - 1; i >= 0; i-- {
@@ -149,14 +149,19 @@ func FinalOf(out outcome.Outcome, stopped outcome.Reason, by outcome.DecidedBy, 
 	return f
 }
 
-// askAfter is the Retry-After of the last pending answer.
-func askAfter(past []Past) string {
-	for _, p := range slices.Backward(past) {
-		if p.GivenAnswer() == outcome.AnswerPending {
-			return p.RetryAfter
-		}
+// askAt is when an upstream that is busy, or still at work, wants to be asked again, by
+// the last attempt's answer.
+func askAt(past []Past) time.Time {
+	if len(past) == 0 {
+		return time.Time{}
 	}
-	return ""
+	p := past[len(past)-1]
+	busy := p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable
+	wait, ok := outcome.RetryAfter(p.RetryAfter, p.EndedAt)
+	if !ok || !busy && p.GivenAnswer() != outcome.AnswerPending {
+		return time.Time{}
+	}
+	return p.EndedAt.Add(wait)
 }
 
 // Operation finds the operation of an accepted command in the version of its

@@ -40,7 +40,7 @@ type Final struct {
 	WaitedFor WaitFor // by a deadline: what held it back, "" if nothing is on record
 	DecidedBy outcome.DecidedBy
 	Answer    AnswerGiven // the attempt or finding that gave it; zero where none did
-	AskAfter  string      // Retry-After of the answer that said it is pending
+	AskAt     time.Time   // unresolved: when the upstream wants to be asked again; zero where it does not say
 }
 
 // AnswerGiven is where a result or a rejection came from.

@@ -150,6 +150,34 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// TestAReplayIsToldWhenToComeBack: it is a question like any other.
+func TestAReplayIsToldWhenToComeBack(t *testing.T) {
+	t.Parallel()
+	r := newSendingRig(t)
+	var asked sync.Map
+	up := newServer(t, func(w http.ResponseWriter, r *http.Request) {
+		key, status := r.Header.Get("Idempotency-Key"), 202
+		if _, again := asked.LoadOrStore(key, true); again {
+			w.Header().Set("Retry-After", "600")
+			status = map[string]int{"working": 202, "busy": 503, "failing": 500}[key]
+		}
+		answer(w, status, `{}`)
+	})
+	r.apply(t, keyed(profileFor(up.URL, "\n      replay: true\n      schedule: {first_after: 0s, factor: 2, max_interval: 1h, give_up_after: 72h}\n", ""), "24h"))
+	r.start(t)
+	for key, want := range map[string]bool{"working": true, "busy": true, "failing": false} {
+		id := r.submit(t, key).ID
+		eventually(t, "a replay", func() bool {
+			return r.count(t, `SELECT count(*) FROM attempts a JOIN doubts d USING (command_id) WHERE a.command_id = $1 AND a.number = 2 AND d.next_at > a.ended_at`, id) == 1
+		})
+		var wait float64
+		r.scan(t, `SELECT extract(epoch FROM d.next_at - a.ended_at)::float8 FROM attempts a JOIN doubts d USING (command_id) WHERE a.command_id = $1 AND a.number = 2`, []any{id}, &wait)
+		if (wait >= 600) != want {
+			t.Errorf("%s: asked again after %.1f s", key, wait)
+		}
+	}
+}
+
 // TestADeadKeyIsNotReplayed, and nothing is while the upstream is paused.
 func TestADeadKeyIsNotReplayed(t *testing.T) {
 	t.Parallel()
