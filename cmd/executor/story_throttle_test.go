@@ -68,7 +68,7 @@ func throttleStories() []story {
 			operation: ruled(`{when: 'status == 403 && "x-ratelimit-remaining" in headers && headers["x-ratelimit-remaining"][0] == "0"', answer: declined}`),
 			script:    answers(response("403 Forbidden", "X-Ratelimit-Remaining: 0\r\nRetry-After: 1\r\n", `{}`), testkit.Reply(201, `{"id":"p1"}`)),
 			attempts:  []string{"response_received declined 403", created}, ends: "success applied applied", check: waitedASecond},
-		{name: "403 that says when its limit is set anew", kind: "none", script: comeBackSince1970(4 * time.Second),
+		{name: "403 that says when its limit is set anew", kind: "none", script: comeBackSince1970(6 * time.Second),
 			operation: ruled(`{when: 'status == 403 && "x-ratelimit-reset" in headers', answer: declined, retry_after: 'headers["x-ratelimit-reset"][0]'}`),
 			attempts:  []string{"response_received declined 403", created}, ends: "success applied applied", check: waitedASecond},
 		{name: "403 that is none", kind: "none",
