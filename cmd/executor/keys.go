@@ -190,7 +190,7 @@ func newKeysRevokeCommand() *cobra.Command {
 
 // addReason is for what may be done without one.
 func addReason(cmd *cobra.Command, reason *string) {
-	cmd.Flags().StringVar(reason, "reason", "", "why; kept in the audit with your name")
+	cmd.Flags().StringVar(reason, "reason", "", "why; kept in the audit with your name, or that of the API key")
 }
 
 func scopeList() []string {
