@@ -67,6 +67,13 @@ func (j *journal) Write(p []byte) (int, error) {
 	return j.text.Write(p)
 }
 
+// count is how often the log says it.
+func (j *journal) count(sign string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Count(j.text.String(), sign)
+}
+
 // leaks searches the log for secrets, and for a text that must be there.
 func (j *journal) leaks(t testing.TB, sign string, secrets ...string) {
 	t.Helper()
@@ -92,6 +99,7 @@ func TestMissingSecret(t *testing.T) {
 	var (
 		secrets vault
 		log     journal
+		start   = time.Now()
 	)
 	p := startProcess(t, pool, options{getenv: secrets.getenv, log: &log})
 	p.apply(t, brief("up", up.URL, ample, "auth: {type: bearer, token: env:EXECUTOR_SECRET_TOKEN}"))
@@ -115,6 +123,9 @@ func TestMissingSecret(t *testing.T) {
 	}
 	leaks(t, pool, token)
 	log.leaks(t, "credential missing", token)
+	if n, most := log.count("credential missing"), 1+int(time.Since(start)/time.Minute); n > most {
+		t.Errorf("two commands that wait for one secret are %d lines in the log, want %d at most", n, most)
+	}
 	up.verify(t, pool)
 }
 

@@ -71,6 +71,7 @@ type Engine struct {
 	files      *bodyfiles.Root
 	hop        string
 	assembled  room // of bodies made of files that are under way
+	repeats    repeats
 
 	assembleWithin time.Duration
 

@@ -171,7 +171,7 @@ func (e *Engine) unready(ctx context.Context, it *item, w *work, err error) (ran
 		o.Header = http.Header{"Retry-After": {refused.RetryAfter}}
 		return e.unsent(ctx, it, w, o, time.Now())
 	case errors.Is(err, egress.ErrMissing), errors.Is(err, egress.ErrReference):
-		e.log.Warn("credential missing", "command_id", w.ID, "upstream_id", w.UpstreamID, "error", err)
+		e.waiting(w, "credential missing", err)
 		return e.park(ctx, it, w, commands.WaitCredential, credentialWait)
 	default:
 		return e.trouble(it, err)
@@ -186,10 +186,18 @@ func (e *Engine) unmade(ctx context.Context, it *item, w *work, err error) (ran,
 	case errors.Is(err, errRoom):
 		return e.later(it, roomWait)
 	case errors.As(err, &away), errors.Is(err, bodyfiles.ErrNoRoot):
-		e.log.Warn("file of a body unavailable", "command_id", w.ID, "upstream_id", w.UpstreamID, "tenant", w.Tenant, "error", err)
+		e.waiting(w, "file of a body unavailable", err)
 		return e.park(ctx, it, w, commands.WaitFile, fileWait)
 	default:
 		return e.trouble(it, err)
+	}
+}
+
+// waiting logs what keeps a command from being sent, once a minute for all that wait
+// for the same.
+func (e *Engine) waiting(w *work, what string, err error) {
+	if e.repeats.first(fmt.Sprint(what, " ", w.UpstreamID, " ", err), time.Now()) {
+		e.log.Warn(what, "command_id", w.ID, "upstream_id", w.UpstreamID, "tenant", w.Tenant, "error", err)
 	}
 }
 

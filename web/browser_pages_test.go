@@ -131,7 +131,7 @@ func (w *world) inspect(t *testing.T, p *browser.Page, at shown) {
 		w.colours.Judge(t, p)
 		p.Scheme("light")
 	}
-	for _, size := range browser.Widths {
+	for _, size := range [][2]int{{1440, 900}, {768, 1024}, {320, 640}} { // 320: WCAG 2.2, 1.4.10
 		p.Resize(size[0], size[1])
 		p.NothingCut(t)
 	}

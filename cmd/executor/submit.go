@@ -195,13 +195,22 @@ func (f *submitFlags) preview(cmd *cobra.Command, c *client.Client, s client.Sub
 	}
 	fmt.Fprintf(out, "\n%s\n", p.Request.Body)
 	for _, file := range p.Request.BodyFiles {
-		cmd.PrintErrf("The file %s (%d bytes) is sent after %d bytes of the body shown.\n", plain(file.Path), file.Size, file.At)
+		cmd.PrintErrln(placed(p.Request.Body, file))
 	}
 	cmd.PrintErrf("Nothing was accepted. Deadline %s, profile version %d. Credentials are added at each attempt.\n", stamp(p.Deadline), p.ProfileVersion)
 	if p.Existing != nil {
 		cmd.PrintErrf("The key already belongs to command %s, which is %s.\n", p.Existing.ID, p.Existing.State)
 	}
 	return nil
+}
+
+// placed says where in the body a file goes that the service reads later.
+func placed(body []byte, file client.PlacedFile) string {
+	text := fmt.Sprintf("The file %s (%d bytes) is ", plain(file.Path), file.Size)
+	if len(body) == 0 {
+		return text + "the body."
+	}
+	return text + fmt.Sprintf("sent after %d bytes of the body shown.", file.At)
 }
 
 // waitAndPrint prints a command, after a wait if one was asked for; then the

@@ -58,3 +58,16 @@ func TestSubmitBodiesRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestPlacedFiles: a preview says what of the body is read later, and where it goes.
+func TestPlacedFiles(t *testing.T) {
+	file := client.PlacedFile{At: 5, BodyFile: client.BodyFile{Path: "in/a.pdf", Size: 3}}
+	for want, body := range map[string]string{
+		"The file in/a.pdf (3 bytes) is the body.":                             "",
+		"The file in/a.pdf (3 bytes) is sent after 5 bytes of the body shown.": "0123456789",
+	} {
+		if got := placed([]byte(body), file); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
