@@ -334,7 +334,7 @@ func TestWhyIsOnRecord(t *testing.T) {
 	l.do("POST", "/v1/upstreams/echo/pause", me, because("maintenance")).want(200)
 	l.do("POST", "/v1/upstreams/echo/resume", me, because("it is over")).want(200)
 	l.do("PUT", "/v1/upstreams/echo?reason=new+host", me, yamlBody(fmt.Sprintf(echoProfile, "https://x.example"))).want(200)
-	for _, bad := range []string{"reason=", "reason=a&reason=b", "reason=" + strings.Repeat("x", maxReason+1)} {
+	for _, bad := range []string{"reason=", "reason=+%20", "reason=a&reason=b", "reason=" + strings.Repeat("x", maxReason+1)} {
 		l.do("PUT", "/v1/upstreams/echo?"+bad, me, yamlBody(fmt.Sprintf(echoProfile, "https://x.example"))).want(400).problem(ProblemCodeInvalidParameter)
 	}
 	l.do("POST", "/v1/deployment/freeze", me, because("drill")).want(200)

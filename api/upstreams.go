@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -112,7 +113,7 @@ func (s *Server) ApplyUpstream(w http.ResponseWriter, r *http.Request) error {
 // reasonParam is the reason of a call whose body is something else.
 func reasonParam(r *http.Request) (string, error) {
 	reason := param(r, "reason")
-	if given(r, "reason") && (len(callOf(r).query["reason"]) > 1 || reason == "" || utf8.RuneCountInString(reason) > maxReason) {
+	if given(r, "reason") && (len(callOf(r).query["reason"]) > 1 || strings.TrimSpace(reason) == "" || utf8.RuneCountInString(reason) > maxReason) {
 		return "", badParameter("reason", fmt.Sprintf("The parameter reason is one text of up to %d characters.", maxReason))
 	}
 	return reason, nil
