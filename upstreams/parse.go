@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"executor/internal/audit"
+	"executor/internal/egress"
 )
 
 const (
@@ -152,8 +153,10 @@ func (r *reader) egress(m *mapping) Egress {
 			e.Allow = append(e.Allow, prefix)
 		}
 	}
-	if metadata := netip.AddrFrom4([4]byte{169, 254, 169, 254}); e.allowed(metadata) {
-		r.warn("egress_metadata", m, "allow", fmt.Sprintf("it lets requests reach %s, where clouds hand out the credentials of this machine", metadata))
+	for _, prefix := range e.Allow {
+		if e.named(prefix.Addr()) && egress.Metadata(prefix.Addr()) {
+			r.warn("egress_metadata", m, "allow", fmt.Sprintf("it lets requests reach %s, where clouds hand out the credentials of this machine", prefix.Addr()))
+		}
 	}
 	for _, i := range m.list("ports") {
 		n, ok := integerNode(i.value)

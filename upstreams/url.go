@@ -139,6 +139,11 @@ func (e Egress) allowed(ip netip.Addr) bool {
 	return slices.ContainsFunc(e.Allow, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
+// named says whether one of the prefixes is an address alone.
+func (e Egress) named(ip netip.Addr) bool {
+	return slices.Contains(e.Allow, netip.PrefixFrom(ip, ip.BitLen()))
+}
+
 // checkScheme refuses plain http outside private networks.
 func (a *address) checkScheme(e bounds) error {
 	if a.url.Scheme == "http" && len(e.Allow) == 0 {
@@ -153,6 +158,8 @@ func (a *address) checkReach(b bounds) error {
 	switch {
 	case a.ip.IsValid() && !b.allowed(a.ip) && (!publicAddress(a.ip) || !egress.Public(a.ip) && !b.stored):
 		return &refusal{fmt.Sprintf("%s is not a public address", a.ip), "Name its network under egress.allow if it is meant."}
+	case a.ip.IsValid() && egress.Metadata(a.ip) && !b.named(a.ip) && !b.stored:
+		return &refusal{fmt.Sprintf("%s hands out the credentials of this machine", a.ip), fmt.Sprintf("If it is meant, name %s/%d under egress.allow.", a.ip, a.ip.BitLen())}
 	case a.name == "":
 		return nil
 	default:

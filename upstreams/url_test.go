@@ -18,6 +18,7 @@ func TestBaseURL(t *testing.T) {
 		{"http://localhost:8080", loopback, "http://localhost:8080"},
 		{"http://[::1]:8080", loopback, "http://[::1]:8080"},
 		{"https://8.8.8.8", "", "https://8.8.8.8"},
+		{"https://169.254.169.254", "egress: {allow: [169.254.169.254/32]}", "https://169.254.169.254"},
 		{"https://xn--caf-dma.example", "", "https://xn--caf-dma.example"},
 		{"http://ledger_service:8080", private, "http://ledger_service:8080"},
 	}
@@ -40,7 +41,7 @@ func TestBaseURL(t *testing.T) {
 		{"https://127.0.0.1.", loopback}, {"https://localhost.", loopback}, {"https://[::ffff:127.0.0.1]", loopback}, {"https://[::ffff:7f00:1]", loopback},
 		{"https://[0:0:0:0:0:0:0:1]", loopback}, {"https://[fe80::1%25eth0]", loopback}, {"https://[::1", loopback},
 		{"https://127.0.0.1", ""}, {"https://localhost", ""}, {"https://ledger.localhost", ""}, {"https://[::]", ""}, {"https://[::1]", ""}, {"https://0.0.0.0", ""},
-		{"https://169.254.169.254", ""}, {"https://10.0.0.1", ""}, {"https://100.64.0.1", ""}, {"https://224.0.0.1", ""}, {"https://192.168.1.1", private},
+		{"https://169.254.169.254", ""}, {"https://169.254.169.254", "egress: {allow: [169.254.0.0/16]}"}, {"https://[fd00:ec2::254]", "egress: {allow: ['fd00::/8']}"}, {"https://10.0.0.1", ""}, {"https://100.64.0.1", ""}, {"https://224.0.0.1", ""}, {"https://192.168.1.1", private},
 		{"https://ledger.example/../x", ""}, {"https://ledger.example//x", ""}, {"https://ledger.example/%2e%2e/x", ""}, {"https://ledger.example/a%2Fb", ""}, {"https://ledger.example/a b", ""}, {"https://ledger.example/\\x", ""}, {"https://ledger.example/{a}", ""}, {"https://ledger.example/%zz", ""},
 	}
 	for _, tt := range refused {

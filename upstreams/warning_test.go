@@ -56,7 +56,9 @@ func TestWarnings(t *testing.T) {
 		{"retention_short", quiet + "idempotency: {kind: keyed, retention: 10m}", "", "operations.pay.idempotency"},
 		{"retention_unknown", quiet + "idempotency: {kind: keyed}", "", "operations.pay.idempotency"},
 		{"http_public", quiet + keyed, "egress: {allow: [10.0.0.0/8], proxy: 'http://proxy.example.com:3128'}\nauth: {type: oauth2_client_credentials, token_url: 'http://login.example.com/token', client_id: x, client_secret: file:s}", "auth.token_url"},
-		{"egress_metadata", quiet + keyed, "egress: {allow: [169.254.0.0/16]}", "egress.allow"},
+		{"egress_metadata", quiet + keyed, "egress: {allow: [169.254.169.254/32]}", "egress.allow"},
+		{"egress_metadata", quiet + keyed, "egress: {allow: [10.0.0.0/8, 'fd00:ec2::254/128']}", "egress.allow"},
+		{"", quiet + keyed, "egress: {allow: [169.254.0.0/16]}", ""}, // lets nothing reach it
 		{"window_short", quiet + keyed + "timeouts: {response_header: 25s}", "", "operations.pay.retry"},
 		{"window_long", quiet + keyed + "retry: {min_attempt_window: 2m}", "deadline: 1m", "operations.pay.retry"},
 		{"deadline_short", quiet + keyed, "deadline: 10s", "deadline"},

@@ -115,5 +115,9 @@ func belowAny(name string, domains []string) bool {
 	return false
 }
 
+// Metadata says whether an address hands out the credentials of a machine in a cloud.
+// Only a network that names it alone permits it.
+func Metadata(ip netip.Addr) bool { return classOf(ip.Unmap()) == ClassMetadata }
+
 // Public says whether an address is one that may be dialled without permission.
 func Public(ip netip.Addr) bool { return classOf(ip.Unmap()) == classPermitted && ip.Zone() == "" }
