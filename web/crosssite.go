@@ -31,3 +31,17 @@ func (v *visit) askAgain() error {
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	return again.Execute(v.w, localPath(v.r.URL.RequestURI()))
 }
+
+// foreign answers a form that no page of ours sent, whoever is signed in: without
+// their session, so that it does not even count as used.
+func (s *Server) foreign() http.Handler {
+	page := s.cookies.LoadAndSave(s.handler(route{serve: func(*Server, *visit) error {
+		return &failure{http.StatusForbidden, "Sent from somewhere else", "This form does not come from a page of this address, so nothing was done. " +
+			"If it does, either it was opened by plain http, or the proxy in front does not pass Host on as the browser sent it: tell whoever runs it."}
+	}}))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r = r.Clone(r.Context())
+		r.Header.Del("Cookie")
+		page.ServeHTTP(w, r)
+	})
+}

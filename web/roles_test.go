@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -90,9 +91,10 @@ func TestForeignPostsAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			page, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if resp.StatusCode != http.StatusForbidden {
-				t.Errorf("%s with %s: %s answers %d", route.Pattern, header, value, resp.StatusCode)
+			if err != nil || resp.StatusCode != http.StatusForbidden || !strings.Contains(string(page), "so nothing was done") || resp.Header.Get("Set-Cookie") != "" {
+				t.Errorf("%s with %s: %s answers %d, sets %q: %s (%v)", route.Pattern, header, value, resp.StatusCode, resp.Header.Get("Set-Cookie"), page, err)
 			}
 		}
 	}

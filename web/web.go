@@ -125,7 +125,9 @@ func routes() []route {
 // Routes is the router of the dashboard.
 func (s *Server) Routes() http.Handler {
 	r := chi.NewRouter()
-	r.Use(secured, http.NewCrossOriginProtection().Handler)
+	here := http.NewCrossOriginProtection()
+	here.SetDenyHandler(s.foreign())
+	r.Use(secured, here.Handler)
 	r.Get("/static/{sum}/{name}", s.assets.serve)
 	r.Get("/favicon.ico", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, s.assets.path("icon.svg"), http.StatusFound)
