@@ -107,6 +107,9 @@ func (c *Command) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &d); err != nil {
 		return err
 	}
+	if d.ID == "" || d.State == "" {
+		return errForeign
+	}
 	*c = Command{
 		d.ID, d.State, d.Final, d.Version, d.Key, d.Upstream, d.Operation, d.ProfileVersion, d.BodyKind, d.Priority, d.CreatedAt, d.Deadline,
 		d.NotBefore, d.FinalizedAt, d.NextAttemptAt, d.CancelRequested, d.Waiting, nil, d.Record, d.Reconciliation, d.Metadata,

@@ -21,6 +21,9 @@ type PageOf[T any] struct {
 // page reads one page.
 func page[T any](ctx context.Context, c *Client, p string, q url.Values) (PageOf[T], error) {
 	v, _, err := read[PageOf[T]](ctx, c, call{method: http.MethodGet, path: p, query: q, repeat: true})
+	if err == nil && v.Data == nil {
+		err = errForeign
+	}
 	return v, err
 }
 

@@ -152,6 +152,9 @@ func (i *Invalid) Error() string { return i.Detail }
 // Is makes errors.Is work with ErrInvalid.
 func (i *Invalid) Is(target error) bool { return target == ErrInvalid }
 
+// errForeign: what answered speaks JSON, but is not this service.
+var errForeign = errors.New("the answer is not one of executor's: does the URL lead to another service?")
+
 // Unconfirmed says that a submit may or may not have been accepted. Submitting
 // the same again under Key is safe, at any time.
 type Unconfirmed struct {
