@@ -55,14 +55,22 @@ func (d *doors) admit() bool {
 	defer d.mu.Unlock()
 	for d.open >= d.max && !d.closed {
 		if longest := d.idle.Front(); longest != nil {
-			idle := longest.Value.(*door)
-			d.forget(idle)
-			go idle.Close() // which counts it, and needs the lock for that
+			d.shut(longest.Value.(*door))
+		} else {
+			d.left.Wait()
 		}
-		d.left.Wait()
 	}
 	d.open++
 	return !d.closed
+}
+
+// shut closes an idle connection before anything else is looked at: whoever waits
+// needs one, and takes no second. The caller holds mu, which Close needs meanwhile.
+func (d *doors) shut(idle *door) {
+	d.forget(idle)
+	d.mu.Unlock()
+	defer d.mu.Lock()
+	_ = idle.Close()
 }
 
 // state fits http.Server.ConnState.

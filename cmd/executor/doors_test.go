@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"executor/internal/testkit"
 )
 
 // house serves a handler behind so many doors.
@@ -58,6 +60,18 @@ func (c *caller) ask(path string) {
 	}
 }
 
+// idles waits until so many connections are idle: the server says so after the
+// answer is on its way.
+func (s *httpServer) idles(t *testing.T, n int) {
+	t.Helper()
+	d := s.listener.(*doors)
+	testkit.Eventually(t, patience, "a connection is idle", func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.idle.Len() == n
+	})
+}
+
 // answer reads the next answer to its end; 0 if the connection ended first.
 func (c *caller) answer() int {
 	resp, err := http.ReadResponse(c.r, nil)
@@ -73,18 +87,19 @@ func (c *caller) answer() int {
 func TestIdleConnectionsGiveWay(t *testing.T) {
 	s := house(t, 3, func(http.ResponseWriter, *http.Request) {})
 	var held []*caller
-	for range 3 {
-		c := s.call(t)
+	use := func(c *caller) {
+		t.Helper()
 		c.ask("/")
 		if c.answer() != 200 {
 			t.Fatal("no answer")
 		}
-		held = append(held, c)
+		s.idles(t, len(held))
 	}
-	held[0].ask("/") // not the longest idle one any more
-	if held[0].answer() != 200 {
-		t.Fatal("no answer")
+	for range 3 {
+		held = append(held, s.call(t))
+		use(held[len(held)-1])
 	}
+	use(held[0]) // not the longest idle one any more
 	fresh := s.call(t)
 	fresh.ask("/")
 	if status := fresh.answer(); status != 200 {
