@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"executor/commands"
+	"executor/internal/testkit"
 	"executor/reconcile"
 )
 
@@ -27,14 +27,7 @@ func halfClosed(t *testing.T, g *rig, request string) (int, string) {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	fmt.Fprint(conn, request)
-	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
+	resp := testkit.HalfClose(t, conn)
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)

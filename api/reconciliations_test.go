@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"executor/commands"
+	"executor/internal/testkit"
 	"executor/internal/upload"
 	"executor/outcome"
 	"executor/reconcile"
@@ -92,15 +92,7 @@ func slowly(t *testing.T, url string, length int, lines []string, before func(i 
 			t.Fatal(err)
 		}
 	}
-	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = resp.Body.Close() })
-	return resp
+	return testkit.HalfClose(t, conn)
 }
 
 // TestUploadsOutliveReadTimeout: a long file takes as long as it takes; the

@@ -277,17 +277,7 @@ func expectItems(t testing.TB, got []ReportItem, want string) {
 
 func reportEventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(reportPatience)
-	defer deadline.Stop()
-	tick := time.NewTicker(25 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("within %s it did not happen that %s", reportPatience, what)
-		}
-	}
+	testkit.Eventually(t, reportPatience, what, ok)
 }
 
 // lineGenerator writes a file of n lines as it is read.

@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/csv"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"executor/internal/testkit"
 	"executor/outcome"
 	"executor/reconcile"
 )
@@ -246,14 +246,7 @@ func TestAnUploadThatBreaksOffIsExplained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
+	resp := testkit.HalfClose(t, conn)
 	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(string(body), "did not arrive whole") {
 		t.Errorf("it gave %d: %s", resp.StatusCode, body)
 	}
